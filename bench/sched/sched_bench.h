@@ -7,7 +7,7 @@
 #include <string>
 
 #include "report/document.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::bench {
 

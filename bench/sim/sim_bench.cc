@@ -12,7 +12,7 @@
 #include "report/percentile.h"
 #include "sim/random.h"
 #include "sim/run.h"
-#include "sim/service_times.h"
+#include "sim/workload.h"
 
 namespace spillway::bench {
 namespace {

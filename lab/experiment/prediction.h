@@ -5,12 +5,12 @@
 //   emulated   as its file says
 //   no quota   as many workers as can work at a time, each taking workers / rate for a request
 //   quota      as many workers, who need share / rate of CPU time for a request and get the quota in every
-//              period, as the kernel gives it out (sim/cpu_quota.h). They draw in the order in which they
+//              period, as the kernel gives it out (sim/cpu_time.h). They draw in the order in which they
 //              begin: as much is left to do at any time, but it is not the same requests that wait.
 // What a lone request takes beyond that, in the median, is the fixed part of its latency: network, client
 // and wake-ups. How widely lone requests scatter beyond that (interquartile range) is taken for the spread
 // of service times, and what their p99 exceeds the model's by for wake-ups that come late. Units that compute
-// share the CPUs that they may use (sim/shared_cpu.h), where there are fewer than workers. A neighbour comes
+// share the CPUs that they may use (sim/cpu_time.h), where there are fewer than workers. A neighbour comes
 // as regularly as the lab's, and halves the unit's speed.
 #pragma once
 

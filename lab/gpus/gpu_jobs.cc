@@ -11,7 +11,7 @@
 #include "base/paths.h"
 #include "base/yaml/documents.h"
 #include "base/yaml/scalars.h"
-#include "scheduler/replay/data_folder.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::lab {
 

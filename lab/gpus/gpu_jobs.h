@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::lab {
 
@@ -23,7 +23,7 @@ struct GpuJobs {
   std::string source;  // what they are, for a page: "13 jobs", or the list and the window
 };
 
-// A stretch of a list of jobs as scheduler/replay/trace_reader.h reads it.
+// A stretch of a list of jobs as scheduler/replay/openb_lists.h reads it.
 struct TraceWindow {
   std::string list = "default";  // as scheduler::ListFile takes it
   double from_s = 0, for_s = 0;  // in the trace's time

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "gateway/executor/nvml_library.h"
-#include "scheduler/slice_geometry.h"
+#include "scheduler/gpu_model.h"
 
 namespace spillway::node {
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of GPUs: how fast they are to each other, and whether their memory divides into slices. Pure.
+// Models of GPUs: how fast they are to each other, and how their memory divides into slices. Pure.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,5 +34,53 @@ inline constexpr ModelSet kAbsentModel = ModelSet{1} << 31;
 
 // The known model of that name, or one with speed 1 that cannot be divided.
 [[nodiscard]] GpuModel ModelByName(std::string_view name);
+
+// How MIG divides a GPU: eight memory slices, seven compute slices, and profiles that may only begin at
+// certain memory slices. The same for A100, H100 and H200. Pure; thread-safe.
+
+enum class Profile : uint8_t { k1g, k1gMem, k2g, k3g, k4g, k7g };  // k1gMem: 1g with double memory
+inline constexpr int kProfiles = 6;
+
+struct ProfileShape {
+  const char* name;
+  int compute;              // sevenths of the GPU
+  int memory;               // memory slices, eighths
+  std::vector<int> starts;  // where it may begin
+};
+[[nodiscard]] const ProfileShape& ShapeOf(Profile profile);
+[[nodiscard]] std::optional<Profile> ProfileByName(std::string_view name);
+
+// Bit s: memory slice s is taken.
+using SliceMask = uint8_t;
+inline constexpr int kSlices = 8;
+[[nodiscard]] SliceMask MaskOf(Profile profile, int start);
+
+// Where a profile should begin on a GPU of which `taken` is gone, so that the most remains possible, or -1.
+// "The most" counts the placements that stay open, each by its compute: a 1g goes where no larger profile
+// loses by it.
+[[nodiscard]] int BestStart(Profile profile, SliceMask taken);
+
+// By what a job's demand (thousandths of a GPU) becomes a profile. kCompute: the demand in sevenths of the
+// compute, rounded up. kMemory: in eighths of the memory (500 becomes 3g, which has half the memory).
+enum class SliceRule : uint8_t { kCompute, kMemory };
+// The smallest profile that holds it, without the double-memory one. 1 <= milli <= 1000.
+[[nodiscard]] Profile ProfileFor(int milli, SliceRule rule);
+
+// One profile at one place.
+struct SlicePlacement {
+  Profile profile;
+  int start;
+};
+// How many of each profile.
+using ProfileCounts = std::array<int, kProfiles>;
+[[nodiscard]] std::string ToText(const ProfileCounts& counts);  // "3g + 2g + 1g"
+
+// What a GPU of which `taken` is gone can still be divided into, with or without the double-memory profile.
+struct Geometry {
+  std::vector<ProfileCounts> multisets;                 // non-empty, each once
+  std::vector<ProfileCounts> maximal;                   // to which nothing can be added in any arrangement
+  std::vector<std::vector<SlicePlacement>> placements;  // arrangements in which no profile fits any more
+};
+[[nodiscard]] Geometry Reachable(SliceMask taken, bool double_memory);
 
 }  // namespace spillway::scheduler

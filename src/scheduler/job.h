@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job asks for, and where it is. Plain values.
+// What a job asks for, where it is, and how far it is kept apart from others. Plain values.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "scheduler/gpu_model.h"
-#include "scheduler/isolation.h"
-#include "scheduler/slice_geometry.h"
 
 namespace spillway::scheduler {
+
+// How far jobs, and requests, of different tenants are kept apart.
+// Of jobs, which stay, and of requests, which take a slice that is there:
+//   none      all tenants share a GPU's compute and memory; and its slices
+//   fraction  every job has a slice of the GPU to itself, as MIG divides it; a slice has requests of one
+//             tenant at a time
+//   gpu       jobs share a GPU's compute and memory with those of the same tenant only; a GPU has requests of
+//             one tenant at a time
+enum class Isolation : uint8_t { kNone, kFraction, kGpu };
+[[nodiscard]] std::optional<Isolation> IsolationByName(std::string_view name);
+[[nodiscard]] const char* ToString(Isolation isolation);
 
 inline constexpr int kWholeGpu = 1000;  // a GPU's compute, in thousandths ("milli")
 

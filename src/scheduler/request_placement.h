@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "scheduler/isolation.h"
+#include "scheduler/job.h"
 
 namespace spillway::scheduler {
 

@@ -7,14 +7,13 @@
 #include <deque>
 
 #include "core/ring.h"
-#include "sim/arrival_times.h"
 #include "sim/balancer.h"
 #include "sim/baselines/network.h"
 #include "sim/layout.h"
 #include "sim/random.h"
-#include "sim/service_times.h"
 #include "sim/station.h"
 #include "sim/unit_agent.h"
+#include "sim/workload.h"
 
 namespace spillway::sim {
 namespace {

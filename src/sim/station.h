@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "agent/learner/ration.h"
-#include "sim/cpu_quota.h"
+#include "sim/cpu_time.h"
 #include "sim/event_queue.h"
 #include "sim/interference.h"
 #include "sim/scenario/scenario.h"

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,11 +13,31 @@
 #include "agent/learner/outcome_learner.h"
 #include "agent/meters/answer_odds.h"
 #include "agent/meters/cgroup_quota.h"
-#include "agent/meters/latency_window.h"
 #include "agent/meters/meter_memory.h"
 #include "agent/meters/reading.h"
 
 namespace spillway::agent {
+
+// Cumulative totals, look by look -> Reading. Pure: time is an argument.
+class LatencyWindow {
+ public:
+  // window: time constant of the smoothing.
+  explicit LatencyWindow(Duration window) : window_(window) {}
+
+  Reading Update(Time now, const MeterTotals& totals);
+  // Requests a second over about the last second; for the choice of the sample.
+  double rate() const { return rate_; }
+  uint64_t given_up() const { return given_up_; }
+
+ private:
+  Duration window_;
+  std::optional<MeterTotals> last_;
+  Time last_look_{0}, last_answer_{0};
+  double smoothed_ns_ = 0;  // 0: no measurement yet
+  Time last_measured_{0};
+  double rate_ = 0;
+  uint64_t given_up_ = 0;
+};
 
 class LatencyMeter : public Meter {
  public:

@@ -16,7 +16,7 @@
 #include "command/option_checks.h"
 #include "command/output.h"
 #include "scheduler/cluster_reader.h"
-#include "scheduler/replay/data_folder.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::command {
 namespace {

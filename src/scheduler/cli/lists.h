@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace CLI {
 class App;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optimal_verb.h"
+// spillway sched optimal.
+#include "sched_verbs.h"
 
 #include <fmt/format.h>
 

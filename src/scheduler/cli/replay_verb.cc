@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay_verb.h"
+// spillway sched replay.
+#include "sched_verbs.h"
 
 #include <fmt/format.h>
 
@@ -17,11 +18,8 @@
 #include "report/file.h"
 #include "report/progress.h"
 #include "scheduler/cli/lists.h"
-#include "scheduler/cli/policy_names.h"
-#include "scheduler/replay/arrivals_report.h"
-#include "scheduler/replay/data_folder.h"
-#include "scheduler/replay/gpu_hours_report.h"
-#include "scheduler/replay/placement_report.h"
+#include "scheduler/replay/openb_lists.h"
+#include "scheduler/replay/reports.h"
 
 namespace spillway::command {
 namespace {

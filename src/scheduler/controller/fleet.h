@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scheduler/slice_geometry.h"
+#include "scheduler/gpu_model.h"
 
 namespace spillway::scheduler {
 

@@ -14,7 +14,7 @@
 
 #include "scheduler/placer.h"
 #include "scheduler/replay/arrivals_order.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::scheduler {
 

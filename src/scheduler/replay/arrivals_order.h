@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::scheduler {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "scheduler/consolidation.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/replay/gpu_hours_report.h"
+// What the GPU-hours experiment says.
+#include "scheduler/replay/reports.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include "scheduler/replay/report_table.h"
 
 #include "report/table.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "report/percentile.h"
-#include "scheduler/replay/report_table.h"
+#include "scheduler/replay/reports.h"
 
 namespace spillway::scheduler {
 namespace {

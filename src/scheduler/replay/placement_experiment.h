@@ -10,8 +10,8 @@
 
 #include "scheduler/placer.h"
 #include "scheduler/rehearsal.h"
+#include "scheduler/replay/openb_lists.h"
 #include "scheduler/replay/placement_bound.h"
-#include "scheduler/replay/trace_reader.h"
 
 namespace spillway::scheduler {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/replay/placement_report.h"
+// What the placement experiment says.
+#include "scheduler/replay/reports.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 
 #include "report/percentile.h"
 #include "report/table.h"
-#include "scheduler/replay/report_table.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "scheduler/placer.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::scheduler {
 

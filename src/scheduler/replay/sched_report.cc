@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/percentile.h"
-#include "scheduler/replay/report_table.h"
+#include "scheduler/replay/reports.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/baselines/unit_history.h"
+#include "sim/baselines/known_load.h"
 #include "sim/random.h"
 #include "sim/scenario/scenario.h"
 #include "sim/station.h"

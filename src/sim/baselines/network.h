@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sim/baselines/decider.h"
-#include "sim/baselines/unit_history.h"
+#include "sim/baselines/known_load.h"
 #include "sim/layout.h"
 #include "sim/run.h"
 

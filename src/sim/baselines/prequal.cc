@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "sim/baselines/decider.h"
-#include "sim/baselines/unreported.h"
+#include "sim/baselines/known_load.h"
 
 namespace spillway::sim {
 namespace {

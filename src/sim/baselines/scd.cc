@@ -13,7 +13,7 @@
 #include <numeric>
 
 #include "sim/baselines/decider.h"
-#include "sim/baselines/unreported.h"
+#include "sim/baselines/known_load.h"
 
 namespace spillway::sim {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/scenario/app_reader.h"
+// The `apps:` of a scenario file, read.
+#include "sim/scenario/readers.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +9,6 @@
 #include <set>
 
 #include "model/scalars.h"
-#include "sim/scenario/pool_units.h"
-#include "sim/scenario/scenario_scalars.h"
-#include "sim/scenario/unit_reader.h"
-#include "sim/scenario/workload_reader.h"
 
 namespace spillway::sim {
 namespace {

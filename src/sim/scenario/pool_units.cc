@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/scenario/pool_units.h"
+// Servers of an app from a pool file.
+#include "sim/scenario/readers.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,6 @@
 
 #include "base/yaml/scalars.h"
 #include "model/parse.h"
-#include "sim/scenario/unit_reader.h"
 
 namespace spillway::sim {
 namespace {

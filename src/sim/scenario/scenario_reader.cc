@@ -8,10 +8,7 @@
 
 #include "base/yaml/documents.h"
 #include "base/yaml/scalars.h"
-#include "sim/scenario/app_reader.h"
-#include "sim/scenario/policy_reader.h"
-#include "sim/scenario/scenario_scalars.h"
-#include "sim/scenario/workload_reader.h"
+#include "sim/scenario/readers.h"
 
 namespace spillway::sim {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/scenario/unit_reader.h"
+// Units of a scenario file, read.
+#include "sim/scenario/readers.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +8,6 @@
 
 #include "model/pool.h"
 #include "model/scalars.h"
-#include "sim/scenario/scenario_scalars.h"
 
 namespace spillway::sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "agent/failure_detector.h"
-#include "agent/meters/latency_window.h"
+#include "agent/meters/latency_meter.h"
 
 namespace spillway::agent {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/meters/latency_window.h"
+#include "agent/meters/latency_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "scheduler/look_ahead.h"
 #include "scheduler/make_room.h"
 #include "scheduler/rehearsal.h"
-#include "scheduler/replay/arrivals_report.h"
+#include "scheduler/replay/reports.h"
 
 namespace spillway::scheduler {
 namespace {

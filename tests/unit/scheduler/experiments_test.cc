@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/replay/gpu_hours_report.h"
-#include "scheduler/replay/placement_report.h"
+#include "scheduler/replay/reports.h"
 
 namespace spillway::scheduler {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "scheduler/cluster_reader.h"
-#include "scheduler/replay/trace_reader.h"
+#include "scheduler/replay/openb_lists.h"
 
 namespace spillway::scheduler {
 namespace {

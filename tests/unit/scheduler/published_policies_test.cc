@@ -8,7 +8,7 @@
 #include <set>
 
 #include "scheduler/peer_scores.h"
-#include "scheduler/replay/data_folder.h"
+#include "scheduler/replay/openb_lists.h"
 #include "scheduler/replay/placement_experiment.h"
 #include "scheduler/replay/published_figures.h"
 

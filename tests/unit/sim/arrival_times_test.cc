@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/arrival_times.h"
+#include "sim/workload.h"
 
 #include <gtest/gtest.h>
 

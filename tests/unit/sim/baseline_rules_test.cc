@@ -8,8 +8,8 @@
 #include <set>
 
 #include "sim/baselines/decider.h"
+#include "sim/baselines/known_load.h"
 #include "sim/baselines/scd.h"
-#include "sim/baselines/unit_history.h"
 #include "terms.h"
 
 namespace spillway::sim {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU time under a quota, against one that is stepped through, and stations that run on it.
-#include "sim/cpu_quota.h"
+#include "sim/cpu_time.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "sim/latencies.h"
-#include "sim/service_times.h"
 #include "sim/sweep.h"
+#include "sim/workload.h"
 #include "terms.h"
 
 namespace spillway::sim {

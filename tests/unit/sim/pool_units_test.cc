@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "scenario_text.h"
-#include "sim/scenario/trace_reader.h"
+#include "sim/scenario/readers.h"
 
 namespace spillway::sim {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Units that work on the same CPUs: where each finds room, and what that does to their answers.
-#include "sim/shared_cpu.h"
+#include "sim/cpu_time.h"
 
 #include <gtest/gtest.h>
 

@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU time under a quota: when work is done that gets so much of it in every period, from one budget for all
-// workers of a unit, as Linux's CFS bandwidth control gives it out. Not thread-safe.
+// CPU time that units get where it is scarce: CPUs that several share, and a quota in each period.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "sim/scenario/scenario.h"
-#include "sim/shared_cpu.h"
 
 namespace spillway::sim {
+
+// CPUs on which several units work, none of which has one of its own: who is placed first works first, later
+// ones take the gaps that are left. A scheduler would let them work in turns; how much is done by when is the
+// same. Not thread-safe.
+class SharedCpus {
+ public:
+  explicit SharedCpus(uint32_t cpus) : busy_(cpus) {}
+
+  // A time at which a CPU is free, from `begin` to `end`.
+  struct Gap {
+    uint32_t cpu;
+    int64_t begin, end;
+  };
+  // The first at or after `time`.
+  [[nodiscard]] Gap FirstGap(int64_t time) const;
+  void Take(uint32_t cpu, int64_t begin, int64_t end);
+  // Nobody will ask for a time before this one.
+  void Forget(int64_t time);
+
+ private:
+  std::vector<std::map<int64_t, int64_t>> busy_;  // of each CPU, begin to end, apart from each other
+};
+
+// CPU time under a quota: when work is done that gets so much of it in every period, from one budget for all
+// workers of a unit, as Linux's CFS bandwidth control gives it out. Not thread-safe.
 
 // With a tick, work is stopped only at multiples of it: it may overrun the budget by nearly a tick, and the
 // debt is paid from the periods that follow. Who wakes up while the budget is used up waits for the next.

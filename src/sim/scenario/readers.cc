@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/scenario/scenario_scalars.h"
+#include "sim/scenario/readers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/baselines/unit_history.h"
+#include "sim/baselines/known_load.h"
 
 #include <algorithm>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Service multipliers with mean 1, drawn through a table of their quantile function: a draw costs a look-up
-// instead of a logarithm, a root and an exponential. Between the table's points it is interpolated; the two
-// outermost cells, where the function bends most, are drawn exactly.
+// The workload of a run: when requests come, and how much work each brings.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +11,26 @@
 
 namespace spillway::sim {
 
+// When requests come: one run's arrivals, in ns since it began. Keeps a reference; not thread-safe.
+class ArrivalTimes {
+ public:
+  ArrivalTimes(const Arrivals& arrivals, double rate_rps, uint64_t seed);
+  int64_t Next();
+
+ private:
+  double OnOff();
+  double Jump();
+
+  const Arrivals& arrivals_;
+  double gap_ns_, now_ = 0, lap_ = 0, scale_ = 0;
+  size_t next_ = 0;
+  uint64_t laps_ = 0;
+  Random random_;
+};
+
+// Service multipliers with mean 1, drawn through a table of their quantile function: a draw costs a look-up
+// instead of a logarithm, a root and an exponential. Between the table's points it is interpolated; the two
+// outermost cells, where the function bends most, are drawn exactly.
 class ServiceTimes {
  public:
   // cv: of the lognormal; bimodal: of that spread.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/replay/report_table.h"
+#include "scheduler/replay/reports.h"
 
 #include <algorithm>
 #include <map>

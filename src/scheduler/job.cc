@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scheduler/isolation.h"
+#include "scheduler/job.h"
 
 namespace spillway::scheduler {
 
