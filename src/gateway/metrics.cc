@@ -85,7 +85,7 @@ void AddCounts(const BrokerCounts& told, const ServerCounts& counts, Families& o
           told.replaced);
   counter("spillway_gateway_executors_lost_total", "executors that left, after a planned move, too, or died",
           told.executors_lost);
-  counter("spillway_gateway_scrubs_total", "slices wiped between tenants", told.scrubs);
+  counter("spillway_gateway_scrubs_total", "slices wiped between tenants", told.wipes);
   counter("spillway_gateway_late_completions_total", "results that came after their deadline or cancellation",
           told.late_completions);
   out.Gauge("spillway_gateway_executors", "executors that have joined",

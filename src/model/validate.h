@@ -26,9 +26,9 @@ std::string PathOf(const Pool& pool);
 std::string PathOf(const Pool& pool, const Server& server);
 std::string PathOf(const Pool& pool, const Server& server, const Unit& unit);
 
-// What is wrong with no rule and yet hardly meant, in lines for the log of who uses the file: secrets in
-// files that others may read or change (looks at the files), and servers without a key where a service's
-// policy is to read their load reports.
+// What is allowed but probably a mistake, in lines for the log of who uses the file: secrets in files that
+// others may read or change (looks at the files), and servers without a key where a service's policy is to
+// read their load reports.
 std::vector<std::string> Warnings(const Config& config);
 
 }  // namespace spillway::model

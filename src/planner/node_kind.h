@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node of a planned cluster is there for (Lovelock, section 3). Pure values.
+// What a node of a planned cluster is there for (Lovelock, section 3). Pure values. Hardware that one can buy
+// is no kind but an entry of examples/plan/catalogue.yaml, which the program has built in.
 #pragma once
 
 #include <array>

@@ -2,11 +2,11 @@
 // Which worker each flow of an atomic queue's shard is at, and the events set aside meanwhile. Used under the
 // shard's lock, and needs no other.
 //
-// Flows share `kBuckets` buckets by hash; what is said of a flow here holds for its bucket. Each event that a
-// worker takes gets the worker's next sequence number, across all queues; a worker ends its events in that
-// order and publishes how far it is (`completed`). A bucket remembers the last worker and its number there,
-// so a bucket is *free* when that worker has completed that number, without a word written per event when it
-// ends.
+// There may be any number of flows: they share `kBuckets` buckets by hash; what is said of a flow here holds
+// for its bucket. Each event that a worker takes gets the worker's next sequence number, across all queues; a
+// worker ends its events in that order and publishes how far it is (`completed`). A bucket remembers the last
+// worker and its number there, so a bucket is *free* when that worker has completed that number, without a
+// word written per event when it ends.
 //
 // Invariants, of each bucket:
 //   - the events taken and not ended are all at one worker, its owner;

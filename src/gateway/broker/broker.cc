@@ -190,11 +190,11 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   delivery.inputs = job.request.inputs;
   delivery.peer = job.request.peer;
   delivery.output_bytes = model.card->OutputBytes(job.request.rows);
-  delivery.scrub = options_.isolation != scheduler::Isolation::kNone && slice.last_tenant != kNobody &&
-                   slice.last_tenant != tenant;
+  delivery.wipe = options_.isolation != scheduler::Isolation::kNone && slice.last_tenant != kNobody &&
+                  slice.last_tenant != tenant;
   if (!port_.Deliver(delivery)) return false;
   counts_.delivered++;
-  counts_.scrubs += delivery.scrub;
+  counts_.wipes += delivery.wipe;
   if (state.cells_free == slice.cells.size()) slice.since = now;
   slice.cells[cell] = id;
   slice.last_tenant = tenant;

@@ -104,7 +104,7 @@ struct Delivery {
   int64_t rows;
   std::span<const std::byte> inputs;
   uint64_t output_bytes;
-  bool scrub;  // the slice held another tenant's requests before: nothing of them may stay
+  bool wipe;  // the slice held another tenant's requests before: nothing of them may stay
   const SharedMemory* peer = nullptr;  // as the request's
 };
 
@@ -147,7 +147,7 @@ struct ExecutorOffer {
 
 struct BrokerCounts {
   std::vector<std::array<uint64_t, kStatuses>> answers;  // by tenant and status
-  uint64_t delivered = 0, replaced = 0, executors_lost = 0, scrubs = 0;
+  uint64_t delivered = 0, replaced = 0, executors_lost = 0, wipes = 0;
   uint64_t late_completions = 0;  // of requests that were answered before: deadlines, cancellations
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where instances go, which move (by themselves, or as an operator orders: refused orders too), and why a
-// replica waits (`trouble`).
+// Where instances go, which of them move (by the controller's own decision, or by an operator's order, which
+// it may refuse), and why a replica waits (`trouble`). For how long a GPU that refused is left alone:
+// controller.h, `back_off`.
 #include <fmt/format.h>
 
 #include <algorithm>

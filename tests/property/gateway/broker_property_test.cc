@@ -52,7 +52,7 @@ class Watched : public SlicePort {
       }
     const auto last = last_tenant.find(delivery.slice);
     if (isolation_ != Isolation::kNone) {
-      EXPECT_EQ(delivery.scrub, last != last_tenant.end() && last->second != tenant);
+      EXPECT_EQ(delivery.wipe, last != last_tenant.end() && last->second != tenant);
     }
     last_tenant[delivery.slice] = tenant;
     cells[delivery.cell] = {delivery.id, tenant};

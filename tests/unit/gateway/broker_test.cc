@@ -107,11 +107,11 @@ TEST(Broker, TenantsTakeTurnsInASliceThatOneOfThemNeverLeaves) {
   EXPECT_EQ(bed.delivered.size(), 2u);
   bed.Done(1);
   ASSERT_EQ(bed.delivered.size(), 3u);
-  EXPECT_TRUE(bed.delivered[2].scrub);
+  EXPECT_TRUE(bed.delivered[2].wipe);
   bed.Done(2);
   EXPECT_THAT(bed.answers[2], ElementsAre(Status::kOk));
   EXPECT_EQ(bed.delivered.size(), 4u);
-  EXPECT_TRUE(bed.delivered[3].scrub);
+  EXPECT_TRUE(bed.delivered[3].wipe);
 }
 
 TEST(Broker, AClientThatLeavesWhileItWaitsKeepsNobodyOut) {
@@ -167,7 +167,7 @@ TEST(Broker, ASliceOfTheSameTenantIsNotScrubbed) {
   bed.Ask(kAlice);
   bed.Done(0);
   bed.Ask(kAlice);
-  EXPECT_FALSE(bed.delivered[1].scrub);
+  EXPECT_FALSE(bed.delivered[1].wipe);
 }
 
 TEST(Broker, ASliceThatRefusesADeliveryIsNotAskedAgain) {

@@ -215,7 +215,7 @@ bool RdmaLink::Deliver(const Delivery& delivery, uint32_t number) {
     one.opcode = what;
     if (what == IBV_WR_RDMA_WRITE) slice.Aim(one, to);
   };
-  if (delivery.scrub)
+  if (delivery.wipe)
     for (const SliceCells::Range& range : slice.cells.TakeDirty())
       for (uint64_t done = 0; done < range.bytes; done += slice.buffers.zero_bytes)
         add(IBV_WR_RDMA_WRITE, slice.buffers.zeros, std::min(range.bytes - done, slice.buffers.zero_bytes),

@@ -32,7 +32,7 @@ bool ShmLink::Deliver(const Delivery& delivery, uint32_t number) {
   auto& [slice, cells] = lines_[number];
   const auto submission = cells.Describe(delivery);
   if (!submission) return false;
-  if (delivery.scrub)
+  if (delivery.wipe)
     for (const SliceCells::Range& range : cells.TakeDirty())
       std::memset(slice.memory.bytes().data() + range.offset, 0, range.bytes);
   const auto into =
