@@ -68,6 +68,9 @@ class Window {
   // its order: what is behind an event of another priority waits for it.
   size_t Take(uint8_t priority, Event* into, size_t most);
 
+  // Of its events, those that a worker took and set aside for another one: the shard's, under its lock.
+  uint32_t set_aside = 0;
+
  private:
   struct Ring {
     std::atomic<uint64_t> head{0};  // the next place to read

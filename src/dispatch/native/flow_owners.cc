@@ -2,6 +2,7 @@
 #include "dispatch/native/flow_owners.h"
 
 #include <bit>
+#include <utility>
 
 namespace spillway::dispatch {
 
@@ -12,16 +13,16 @@ FlowOwners::FlowOwners(const CompletedTable& completed, uint32_t credits)
       next_bucket_(kBuckets, kNone),
       credits_(credits) {}
 
-uint32_t FlowOwners::NewNode(const Event& event) {
+uint32_t FlowOwners::NewNode(const Event& event, uint32_t* counted) {
   if (free_node_ == kNone) {
     // Within the credits there is room for all of them at once; no reallocation in the middle of traffic.
     if (nodes_.capacity() == 0) nodes_.reserve(credits_);
-    nodes_.push_back({event, kNone});
+    nodes_.push_back({event, kNone, counted});
     return static_cast<uint32_t>(nodes_.size() - 1);
   }
   const uint32_t node = free_node_;
   free_node_ = nodes_[node].next;
-  nodes_[node] = {event, kNone};
+  nodes_[node] = {event, kNone, counted};
   return node;
 }
 
@@ -46,10 +47,11 @@ void FlowOwners::RemoveBucket(uint32_t owner, uint32_t bucket, uint32_t before) 
   if (chain.first == kNone && owner != 0) waiting_mask_ &= ~(1ULL << (owner - 1));
 }
 
-uint32_t FlowOwners::SetAside(const Event& event) {
+uint32_t FlowOwners::SetAside(const Event& event, uint32_t* counted) {
   const uint32_t bucket = BucketOf(event.flow);
   const uint32_t owner = OwnerOf(buckets_[bucket]);
-  const uint32_t node = NewNode(event);
+  const uint32_t node = NewNode(event, counted);
+  if (counted != nullptr) ++*counted;
   Chain& chain = aside_[bucket];
   if (chain.first == kNone) {
     chain.first = node;
@@ -63,11 +65,16 @@ uint32_t FlowOwners::SetAside(const Event& event) {
   return owner;
 }
 
+void FlowOwners::ForgetCount(const uint32_t* counted) {
+  for (Node& node : nodes_)
+    if (node.counted == counted) node.counted = nullptr;
+}
+
 void FlowOwners::GiveBack(const Event& event) {
   const uint32_t bucket = BucketOf(event.flow);
   Chain& chain = aside_[bucket];
   if (chain.first != kNone && OwnerOf(buckets_[bucket]) != 0) Abandon(OwnerOf(buckets_[bucket]));
-  const uint32_t node = NewNode(event);
+  const uint32_t node = NewNode(event, nullptr);
   nodes_[node].next = chain.first;
   if (chain.first == kNone) {
     chain.last = node;
@@ -90,6 +97,7 @@ size_t FlowOwners::TakeWaiting(uint32_t owner, uint32_t worker, uint64_t sequenc
     while (taken < most && chain.first != kNone) {
       const uint32_t node = chain.first;
       into[taken++] = nodes_[node].event;
+      if (uint32_t* const counted = std::exchange(nodes_[node].counted, nullptr)) --*counted;
       chain.first = nodes_[node].next;
       nodes_[node].next = free_node_;
       free_node_ = node;

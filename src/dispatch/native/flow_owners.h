@@ -54,7 +54,10 @@ class FlowOwners {
   }
 
   // Sets an event aside behind those of its bucket. Returns the bucket's owner, which it now waits for.
-  uint32_t SetAside(const Event& event);
+  // `counted`: where the events of its source that are set aside are counted, until each is taken.
+  uint32_t SetAside(const Event& event, uint32_t* counted = nullptr);
+  // The source goes: its events stay, and are counted no longer.
+  void ForgetCount(const uint32_t* counted);
 
   // Gives events back to the front of their flows: of a worker that is gone, newest first. Nobody owns them
   // then.
@@ -100,9 +103,10 @@ class FlowOwners {
   struct Node {
     Event event;
     uint32_t next;
+    uint32_t* counted;
   };
 
-  uint32_t NewNode(const Event& event);
+  uint32_t NewNode(const Event& event, uint32_t* counted);
   void AppendBucket(uint32_t owner, uint32_t bucket);
   void RemoveBucket(uint32_t owner, uint32_t bucket, uint32_t before);
 

@@ -8,12 +8,15 @@ namespace spillway::dispatch {
 namespace {
 
 constexpr size_t kFewestLooks = 32;  // at events of a ring, by a worker whose share is small
+// Of the domain's credits, the windows of a shard may hold one in so many by events that are set aside: else
+// one producer, by the events of one slow flow, would take them from all who put anything into the domain.
+constexpr uint32_t kWindowsAside = 4;
 
 }  // namespace
 
 NativeShard::NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits,
                          uint16_t starvation_guard)
-    : kind_(kind), capacity_(std::bit_ceil(credits)), starvation_guard_(starvation_guard) {
+    : kind_(kind), credits_(credits), capacity_(std::bit_ceil(credits)), starvation_guard_(starvation_guard) {
   if (kind == Kind::kAtomic) owners_ = std::make_unique<FlowOwners>(completed, credits);
   if (kind == Kind::kOrdered) reorder_ = std::make_unique<Reorder>(capacity_);
 }
@@ -206,7 +209,8 @@ size_t NativeShard::TakeRing(uint8_t priority, Taker& taker, Event* into, size_t
 
 // Of events just read, in order, those that may be the taker's now move to the front; the others are set
 // aside.
-size_t NativeShard::ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners) {
+size_t NativeShard::ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners,
+                             uint32_t* counted) {
   uint64_t sequence = taker.sequence;
   size_t claimed = 0;
   for (size_t i = 0; i < count; i++) {
@@ -215,15 +219,15 @@ size_t NativeShard::ClaimAll(Taker& taker, Event* events, size_t count, uint64_t
       if (claimed != i) events[claimed] = events[i];
       claimed++;
     } else {
-      SetAside(taker, events[i], wake_owners);
+      SetAside(taker, events[i], wake_owners, counted);
     }
   }
   taker.sequence = sequence;
   return claimed;
 }
 
-void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owners) {
-  const uint32_t owner = owners_->SetAside(event);
+void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owners, uint32_t* counted) {
+  const uint32_t owner = owners_->SetAside(event, counted);
   if (owner != 0) wake_owners |= 1ULL << (owner - 1);
   taker.deferred++;
 }
@@ -231,11 +235,13 @@ void NativeShard::SetAside(Taker& taker, const Event& event, uint64_t& wake_owne
 size_t NativeShard::TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
                                uint64_t& wake_owners) {
   if (!window.Ready(priority)) return 0;
+  if (owners_) most = std::min<size_t>(most, window_aside_ - std::min(window_aside_, window.set_aside));
+  if (most == 0) return 0;
   bool refilled = false;
   const uint32_t credits = taker.purse->Take(static_cast<uint32_t>(most), refilled);
   const size_t got = window.Take(priority, into, credits);
   taker.purse->Put(credits - static_cast<uint32_t>(got));
-  if (owners_) return ClaimAll(taker, into, got, wake_owners);
+  if (owners_) return ClaimAll(taker, into, got, wake_owners, &window.set_aside);
   taker.sequence += got;
   return got;
 }
@@ -248,6 +254,7 @@ void NativeShard::AttachWindow(std::shared_ptr<Window> window) {
 
 void NativeShard::DetachWindow(const Window& window) {
   TryLockHold hold(&lock_);
+  if (owners_) owners_->ForgetCount(&window.set_aside);
   std::erase_if(windows_, [&](const auto& attached) { return attached.get() == &window; });
   turn_ = 0;
   OnWindowsChanged();
@@ -255,6 +262,8 @@ void NativeShard::DetachWindow(const Window& window) {
 
 void NativeShard::OnWindowsChanged() {
   window_priorities_ = 0;
+  const auto windows = std::max<uint32_t>(1, static_cast<uint32_t>(windows_.size()));
+  window_aside_ = std::max<uint32_t>(1, credits_ / kWindowsAside / windows);
   for (const auto& window : windows_) window_priorities_ |= (1u << window->header().priorities) - 1;
   lone_window_ = windows_.size() == 1 && window_priorities_ == 1 ? windows_.front().get() : nullptr;
   window_count_.store(static_cast<uint32_t>(windows_.size()), std::memory_order_release);

@@ -107,12 +107,13 @@ class NativeShard {
   size_t TakeWindow(Window& window, uint8_t priority, Taker& taker, Event* into, size_t most,
                     uint64_t& wake_owners);
   void OnWindowsChanged();
-  void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners);
-  size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners);
+  size_t ClaimAll(Taker& taker, Event* events, size_t count, uint64_t& wake_owners,
+                  uint32_t* counted = nullptr);
+  void SetAside(Taker& taker, const Event& event, uint64_t& wake_owners, uint32_t* counted);
   size_t TakeRing(uint8_t priority, Taker& taker, Event* into, size_t most, uint64_t& wake_owners);
 
   const Kind kind_;
-  const uint32_t capacity_;
+  const uint32_t credits_, capacity_;
   const uint16_t starvation_guard_;
   // Written when a priority is first used, read by everybody.
   std::atomic<uint8_t> used_{0};
@@ -129,6 +130,7 @@ class NativeShard {
   std::deque<Returned> returned_;
   std::vector<std::shared_ptr<Window>> windows_;
   unsigned window_priorities_ = 0;  // that windows may have, by bit
+  uint32_t window_aside_ = 0;       // events that each window may have set aside
   Window* lone_window_ = nullptr;   // where there is one, of one priority
   size_t turn_ = 0;                 // who goes first within a priority: a window, or behind them all the ring
   std::atomic<uint32_t> window_count_{0};

@@ -83,6 +83,49 @@ TEST_F(Windows, AtomicityHoldsAcrossWindowsAndLocalProducers) {
   EXPECT_EQ(Take(*worker_), Users{2});
 }
 
+// Of a domain of 4096 credits: what waits for a busy worker holds credits, which others need.
+TEST_F(Windows, EventsOfOneSlowFlowDoNotTakeTheDomainsCredits) {
+  const uint16_t elsewhere = AddQueue(Kind::kDirected);
+  auto window = OpenWindow(), second = OpenWindow();
+  auto flood = Map(*window), polite = Map(*second);
+  auto local = AddPort(), slow = AddPort({queue_});
+  uint64_t put = 0;
+  while (put < 2) put += PutRemote(*flood, 1, put);
+  ASSERT_EQ(Take(*slow, 1), Users{0});
+  for (size_t before = ~size_t{0}; before != put;) {
+    before = put;
+    while (PutRemote(*flood, 1, put) == 1) put++;
+    EXPECT_EQ(Take(*worker_), Users{}) << "flow 1 is at the other worker";
+  }
+  PutRemote(*polite, 2, 77);
+  EXPECT_EQ(Take(*worker_), Users{77}) << "another window is served";
+  size_t taken = 0;
+  while (taken < 4096 && Put(*local, elsewhere, 5, taken) == 1) taken++;
+  EXPECT_GE(taken, 2048u) << "of the credits most are left to others";
+  slow->Release(1);
+  uint64_t next = 1;
+  for (Users users = Take(*worker_); !users.empty(); users = Take(*worker_)) {
+    for (uint64_t user : users) EXPECT_EQ(user, next++) << "in their order";
+    while (put < 9000 && PutRemote(*flood, 1, put) == 1) put++;
+  }
+  EXPECT_EQ(next, put) << "and the window goes on";
+}
+
+// The count goes with the window, what is set aside does not (ASan: nothing is written to what is gone).
+TEST_F(Windows, AWindowGoesWhileItsEventsAreSetAside) {
+  auto window = OpenWindow();
+  auto producer = Map(*window);
+  auto other = AddPort({queue_});
+  for (uint64_t user = 1; user <= 2; user++) PutRemote(*producer, 1, user);
+  EXPECT_EQ(Take(*other, 1), Users{1});
+  EXPECT_EQ(Take(*worker_), Users{});
+  producer.reset();
+  domain_->CloseWindow(*window);
+  window.reset();
+  other->Release(1);
+  EXPECT_EQ(Take(*worker_), Users{2});
+}
+
 TEST_F(Windows, ComeAndGoWhileOthersAreServed) {
   auto first = OpenWindow();
   auto of_first = Map(*first);
