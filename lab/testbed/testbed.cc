@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/client.h"
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/paths.h"
 #include "base/signals.h"
@@ -82,6 +84,17 @@ void Remove(const State& state) {
   RemoveState(state.name);
 }
 
+// Held from the look at what stands until the namespaces are made: of two programs that want one name, or
+// both clear leftovers, the second would else remove what the first has just made.
+Result<base::Fd> LockTestbeds() {
+  const std::string path = fmt::format("{}/.lock", kStateFolder);
+  std::error_code ignored;
+  fs::create_directories(kStateFolder, ignored);
+  base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock && flock(lock.get(), LOCK_EX) == 0) return lock;
+  return Fail(ErrorCode::kSystem, fmt::format("lock {}: {}", path, strerror(errno)));
+}
+
 }  // namespace
 
 Testbed::Testbed(TestbedSpec spec, Plan plan, UpOptions options)
@@ -104,6 +117,8 @@ Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOp
   if (geteuid() != 0)
     return Fail(ErrorCode::kUnavailable,
                 "a testbed makes network namespaces, which requires root (try sudo)");
+  auto lock = LockTestbeds();
+  if (!lock) return tl::make_unexpected(lock.error());
   TakeDownLeftovers();
   if (LoadState(spec.name))
     return Fail(ErrorCode::kConflict,
@@ -113,6 +128,7 @@ Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOp
   std::unique_ptr<Testbed> testbed(
       new Testbed(spec, MakePlan(spec, {TestbedFolder(spec.name), base::ProgramFolder()}), options));
   Result<void> made = testbed->MakeNamespaces();
+  *lock = base::Fd();
   if (made) made = testbed->WriteFiles();
   if (made) made = Connect(testbed->plan_);
   if (made) made = testbed->StartAll();
@@ -122,8 +138,17 @@ Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOp
 }
 
 Result<void> Testbed::MakeNamespaces() {
-  state_.namespaces = {plan_.switch_netns};
-  for (const Link& link : plan_.links) state_.namespaces.push_back(link.netns);
+  std::vector<std::string> names = {plan_.switch_netns};
+  for (const Link& link : plan_.links) names.push_back(link.netns);
+  // Before any is called ours: a namespace of another testbed's or the user's would be removed with all its
+  // processes when we end.
+  for (const std::string& name : names)
+    if (access(("/run/netns/" + name).c_str(), F_OK) == 0)
+      return Fail(ErrorCode::kConflict,
+                  fmt::format("testbed {}: network namespace {} already exists and is not this testbed's; "
+                              "rename the testbed, or remove it with: ip netns del {}",
+                              state_.name, name, name));
+  state_.namespaces = std::move(names);
   if (auto saved = SaveState(state_); !saved) return saved;
   for (const std::string& name : state_.namespaces)
     if (auto added = AddNetns(name); !added) return added;

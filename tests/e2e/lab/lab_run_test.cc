@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "base/fd.h"
 #include "base/paths.h"
 #include "lab/testbed/process.h"
 #include "lab/testbed/state.h"
@@ -223,6 +227,49 @@ TEST_F(LabRun, AnInterruptedComparisonGivesTheRoundsThatWereFinished) {
 }
 
 // It says what root removes.
+// spw-e2e-lab-client may be the client's of testbed e2e-lab, or unit lab-client's of testbed e2e, or
+// anybody's.
+TEST_F(LabRun, ANamespaceThatSomebodyElseMadeIsLeftAlone) {
+  const std::string netns = NetnsName(kName, "client"), path = "/run/netns/" + netns;
+  ASSERT_TRUE(lab::Run({"ip", "netns", "add", netns}));
+  StartOptions o;
+  o.argv = {"sleep", "600"};
+  o.netns = netns;
+  const auto lives_there = Start(o);
+  ASSERT_TRUE(lives_there) << lives_there.error().message;
+  const ProcessId run = StartRun();
+  const auto status = Wait(run);
+  EXPECT_TRUE(IsAlive(*lives_there)) << "and what runs in it";
+  EXPECT_TRUE(fs::exists(path));
+  EXPECT_TRUE(status && *status != 0);
+  EXPECT_THAT(Log(), HasSubstr(netns + " already exists"));
+  Stop({*lives_there}, std::chrono::milliseconds(500));
+  (void)lab::Run({"ip", "netns", "del", netns}).has_value();
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
+TEST_F(LabRun, WaitsWhileAnotherProgramMakesATestbed) {
+  fs::create_directories(kStateFolder);
+  const base::Fd lock(
+      open((std::string(kStateFolder) + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  const ProcessId run = StartRun();
+  const auto waits = [&] {  // "1: -> FLOCK  ADVISORY  WRITE 4711 ..."
+    std::ifstream in("/proc/locks");
+    std::string line;
+    while (std::getline(in, line))
+      if (line.find("-> FLOCK") != line.npos && line.find(fmt::format(" {} ", run.pid)) != line.npos)
+        return true;
+    return false;
+  };
+  while (!waits() && Standing().empty() && IsAlive(run)) std::this_thread::yield();
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+  EXPECT_TRUE(waits()) << Log();
+  kill(run.pid, SIGINT);
+  EXPECT_TRUE(Wait(run));
+  EXPECT_THAT(Standing(), testing::IsEmpty());
+}
+
 TEST_F(LabRun, AStateFileThatNamesWhatNoTestbedMakesIsNone) {
   State state{.name = "e2e-state", .owner = {}, .namespaces = {"spw-e2e-state-switch"}, .processes = {}};
   ASSERT_TRUE(SaveState(state));
