@@ -135,7 +135,12 @@ Result<void> Agent::FollowInterface(Time now) {
 
 Result<void> Agent::AttachAnew() {
   const int index = static_cast<int>(if_nametoindex(config_.interface.c_str()));
-  if (index == ifindex_) return {};
+  if (index == ifindex_) {
+    const auto anew = latency_->KeepAttached();
+    if (!anew) return tl::make_unexpected(anew.error());
+    if (*anew) spdlog::warn("interface {} had lost the meter; metering it again", config_.interface);
+    return {};
+  }
   auto meter = OpenMeter(config_);
   if (!meter) return tl::make_unexpected(meter.error());
   spdlog::warn("interface {} was recreated; metering it again", config_.interface);

@@ -38,7 +38,7 @@ class Agent {
   std::optional<Verdict> Look(Time now);  // nullopt: the meter failed
   // Whether the meter is at its interface; it is attached again to one that was made anew.
   [[nodiscard]] Result<void> FollowInterface(Time now);
-  [[nodiscard]] Result<void> AttachAnew();  // where another interface has the name
+  [[nodiscard]] Result<void> AttachAnew();  // where another interface has the name, or nothing is on it
   // regular: at one of the looks that come each period.
   void Report(Time now, Verdict verdict, bool regular);
   // Reports again if the switch no longer knows the unit's backlog, or what a request costs.

@@ -108,6 +108,11 @@ class BpfMeter final : public LatencyMeter {
   }
   Result<void> Attach() { return hook_.Attach(program_->ingress_fd(), program_->egress_fd()); }
 
+  Result<bool> KeepAttached() override {
+    if (hook_.IsAttached()) return false;
+    return Attach().map([] { return true; });
+  }
+
   int fd() const override { return program_->notices_fd(); }
   Notice Drain() override { return program_->TakeNotices() ? Notice::kLook : Notice::kNone; }
   const char* name() const override { return "bpf"; }

@@ -57,6 +57,9 @@ class LatencyMeter : public Meter {
   const MeterTotals& totals() const { return totals_; }
   uint64_t given_up() const { return window_.given_up(); }
   uint32_t sample_one_in() const { return memory_.config->sample_mask + 1; }
+  // Attaches the source again where something took it off the interface that it is on, the index being the
+  // same: the interface was in another network namespace, or its filters were deleted. Whether it had to.
+  [[nodiscard]] virtual Result<bool> KeepAttached() { return false; }
   // Packets that the source itself lost before they were seen.
   virtual uint64_t packets_lost() { return 0; }
 

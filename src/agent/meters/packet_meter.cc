@@ -27,8 +27,8 @@ constexpr size_t kMaxBatches = 64;  // per Drain, so that a flood does not starv
 
 class PacketMeter final : public LatencyMeter {
  public:
-  PacketMeter(const AgentConfig& config, int fd)
-      : LatencyMeter(config), accounting_(config, RandomSeed()), fd_(fd) {
+  PacketMeter(const AgentConfig& config, const sockaddr_ll& address, int fd)
+      : LatencyMeter(config), accounting_(config, RandomSeed()), address_(address), fd_(fd) {
     memory_ = accounting_.memory();
     for (size_t i = 0; i < kBatch; i++) {
       vectors_[i] = {buffers_[i].data() + 2, kHead};  // so that IP headers are aligned
@@ -43,6 +43,17 @@ class PacketMeter final : public LatencyMeter {
 
   int fd() const override { return fd_; }
   const char* name() const override { return "af_packet"; }
+
+  // The kernel unbinds a socket from an interface that goes.
+  Result<bool> KeepAttached() override {
+    sockaddr_ll bound{};
+    socklen_t length = sizeof(bound);
+    if (getsockname(fd_, reinterpret_cast<sockaddr*>(&bound), &length) == 0 &&
+        bound.sll_ifindex == address_.sll_ifindex)
+      return false;
+    if (bind(fd_, reinterpret_cast<const sockaddr*>(&address_), sizeof(address_)) == 0) return true;
+    return Fail(ErrorCode::kSystem, fmt::format("AF_PACKET: bind: {}", strerror(errno)));
+  }
 
   Notice Drain() override {
     Notice notice = Notice::kNone;
@@ -96,6 +107,7 @@ class PacketMeter final : public LatencyMeter {
   }
 
   PacketAccounting accounting_;
+  const sockaddr_ll address_;
   int fd_;
   uint64_t lost_ = 0;
   alignas(4) std::array<std::array<uint8_t, kHead + 4>, kBatch> buffers_;
@@ -140,7 +152,7 @@ Result<std::unique_ptr<LatencyMeter>> OpenPacketMeter(const AgentConfig& config,
   // Best effort: the default holds some 300 frames.
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &receive_bytes, sizeof(receive_bytes)) != 0)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
-  return std::make_unique<PacketMeter>(config, fd);
+  return std::make_unique<PacketMeter>(config, address, fd);
 }
 
 }  // namespace spillway::agent

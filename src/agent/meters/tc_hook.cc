@@ -134,6 +134,16 @@ Result<void> TcHook::Attach(int ingress_fd, int egress_fd) {
   return {};
 }
 
+bool TcHook::IsAttached() const {
+  QuietLibbpf quiet;
+  for (int point : kPoints) {
+    bpf_tc_hook hook = Hook(ifindex_, point);
+    bpf_tc_opts query = Filter();
+    if (bpf_tc_query(&hook, &query) != 0) return false;
+  }
+  return true;
+}
+
 TcHook::~TcHook() {
   if (!attached_) return;
   QuietLibbpf quiet;

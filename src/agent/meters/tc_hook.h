@@ -35,6 +35,8 @@ class TcHook {
   TcHook& operator=(const TcHook&) = delete;
 
   [[nodiscard]] Result<void> Attach(int ingress_fd, int egress_fd);
+  // Whether both filters are still there.
+  [[nodiscard]] bool IsAttached() const;
 
  private:
   std::string interface_;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,9 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "agent/agent.h"
 #include "agent/meters/bpf_meter.h"
 #include "agent/meters/latency_meter.h"
+#include "base/fd.h"
+#include "packet.h"
 
 namespace spillway::agent {
 namespace {
@@ -76,6 +81,19 @@ class LoopbackTest : public ::testing::Test {
   int ifindex_ = 0;
 };
 
+// To the unit's service, on the wire that the interface is an end of.
+void SendRequestBy(const char* interface) {
+  const auto frame =
+      test::Packet().To({2, 0, 0, 0, 0, 1}).Ip4("10.0.0.2", "10.0.0.1").Udp(9999, 5300).Payload(20).Build();
+  sockaddr_ll to{};
+  to.sll_family = AF_PACKET;
+  to.sll_ifindex = static_cast<int>(if_nametoindex(interface));
+  const base::Fd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(
+      sendto(fd.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+      static_cast<ssize_t>(frame.size()));
+}
+
 TEST_F(LoopbackTest, LeavesNothingBehind) {
   {
     auto meter = OpenBpfMeter(config_, ifindex_);
@@ -103,6 +121,42 @@ TEST_F(LoopbackTest, AnInterfaceThatIsMadeAnewIsMeteredAgainAndReportedByNobodyM
   ASSERT_TRUE((*agent)->Once());
   EXPECT_FALSE((*agent)->meter_failed());
   EXPECT_TRUE(*HasTcFilters(static_cast<int>(if_nametoindex("v0"))));
+}
+
+// It keeps its index where it goes to another namespace and back, and comes without what was attached to it.
+TEST_F(LoopbackTest, AnInterfaceThatComesBackUnderItsIndexIsMeteredAgain) {
+  config_.interface = "v0";
+  const char* const make =
+      "ip link add v0 index 4077 address 02:00:00:00:00:01 type veth peer name v1 && ip link set v0 up && "
+      "ip link set v1 up";
+  for (const MeterSource source : {MeterSource::kBpf, MeterSource::kAfPacket}) {
+    ASSERT_EQ(system(make), 0);
+    config_.meter.source = source;
+    auto agent = Agent::Start(config_);
+    ASSERT_TRUE(agent) << agent.error().message;
+    ASSERT_EQ(system("ip link del v0"), 0);
+    ASSERT_EQ(system(make), 0);
+    const auto arrivals = [&] {
+      const auto stats = (*agent)->Once();
+      EXPECT_TRUE(stats) << stats.error().message;
+      return nlohmann::json::parse(*stats)["arrivals"].get<uint64_t>();
+    };
+    EXPECT_EQ(arrivals(), 0u);
+    SendRequestBy("v1");
+    EXPECT_EQ(arrivals(), 1u) << (source == MeterSource::kBpf ? "bpf" : "af_packet");
+    agent->reset();
+    ASSERT_EQ(system("ip link del v0"), 0);
+  }
+}
+
+TEST_F(LoopbackTest, FiltersThatSomebodyDeletedAreAttachedAgain) {
+  auto meter = OpenBpfMeter(config_, ifindex_);
+  ASSERT_TRUE(meter) << meter.error().message;
+  EXPECT_FALSE(*(*meter)->KeepAttached());
+  ASSERT_EQ(system("tc qdisc del dev lo clsact"), 0);
+  EXPECT_TRUE(*(*meter)->KeepAttached());
+  EXPECT_TRUE(*HasTcFilters(ifindex_));
+  EXPECT_FALSE(*(*meter)->KeepAttached());
 }
 
 TEST_F(LoopbackTest, ReplacesAndRemovesWhatAKilledAgentLeft) {
