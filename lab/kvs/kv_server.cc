@@ -248,7 +248,8 @@ void KvServer::RunOwnSocket(int worker) {
 void KvServer::ReceiveIntoDomain(dispatch::Port& port, uint64_t& spare) {
   Event burst[16];
   size_t count = 0;
-  while (count < std::size(burst)) {
+  // Those that are no requests count, too: a flood of them must end as well.
+  for (size_t reads = 0; reads < std::size(burst); reads++) {
     // A slot that nothing was received into is the next one's.
     if (spare == kSlots) spare = slots_->next.fetch_add(1, std::memory_order_relaxed) % kSlots;
     const uint64_t at = spare;

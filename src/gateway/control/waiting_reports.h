@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tl/expected.hpp>
 #include <utility>
 
 #include "base/mutex.h"
