@@ -27,6 +27,6 @@ sed -i 's/json.hpp>/json_fwd.hpp>/' "$work/src/api/json.h"
 ! out=$("$python" "$root/tests/unit/arrows/check_precompiled_includes" "$work") || fail "a missing library was not seen"
 grep -qx 'src/api/json.h: uses nlohmann::json array =: expected #include <nlohmann/json.hpp>' <<< "$out" || fail "said: $out"
 
-sed -i '/#include "command\/command_line.h"/d' "$work/src/cli/verbs.h"
+sed -i '/#include "command\/context.h"/d' "$work/src/cli/verbs.h"
 ! out=$("$python" "$root/tests/unit/arrows/check_own_includes" "$work") || fail "a missing header of the project was not seen"
-grep -qx 'src/cli/verbs.h: uses Context: expected #include of src/command/command_line.h' <<< "$out" || fail "said: $out"
+grep -qx 'src/cli/verbs.h: uses Context: expected #include of src/command/context.h' <<< "$out" || fail "said: $out"
