@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/paths.h"
 #include "base/signals.h"
+#include "base/system_error.h"
 #include "cgroup.h"
 #include "netns.h"
 #include "report/file.h"
@@ -87,12 +88,11 @@ void Remove(const State& state) {
 // Held from the look at what stands until the namespaces are made: of two programs that want one name, or
 // both clear leftovers, the second would else remove what the first has just made.
 Result<base::Fd> LockTestbeds() {
-  const std::string path = fmt::format("{}/.lock", kStateFolder);
   std::error_code ignored;
   fs::create_directories(kStateFolder, ignored);
-  base::Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  base::Fd lock(open(kStateFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock && flock(lock.get(), LOCK_EX) == 0) return lock;
-  return Fail(ErrorCode::kSystem, fmt::format("lock {}: {}", path, strerror(errno)));
+  return base::FailSystem(fmt::format("lock {}", kStateFolder));
 }
 
 }  // namespace

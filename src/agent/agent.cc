@@ -17,6 +17,7 @@
 
 #include "agent/meters/cpu_meter.h"
 #include "agent/meters/reading.h"
+#include "agent/meters/system_clock.h"
 #include "agent/reporter.h"
 
 namespace spillway::agent {

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstring>
@@ -334,6 +335,16 @@ void Connected(void* self, MHD_Connection* connection, void**, MHD_ConnectionNot
 }
 
 }  // namespace
+
+std::vector<std::string> PathParts(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < path.size();) {
+    const size_t next = std::min(path.find('/', at + 1), path.size());
+    parts.push_back(path.substr(at + 1, next - at - 1));
+    at = next;
+  }
+  return parts;
+}
 
 Response ErrorResponse(int status, const std::string& code, const std::string& message) {
   const nlohmann::json body = {{"error", message}, {"code", code}};

@@ -36,6 +36,9 @@ struct Request {
   std::map<std::string, std::string> headers = {};  // names in lower case
 };
 
+// "/a/b" -> a, b.
+[[nodiscard]] std::vector<std::string> PathParts(const std::string& path);
+
 struct Response {
   int status = 200;
   std::string body;

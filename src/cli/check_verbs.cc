@@ -14,7 +14,7 @@
 #include "cli/client_output.h"
 #include "command/exit_code.h"
 #include "model/parse.h"
-#include "model/validate.h"
+#include "model/warnings.h"
 
 namespace spillway::command {
 namespace {

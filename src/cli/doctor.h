@@ -22,14 +22,4 @@ struct Finding {
 // interfaces: whose offloads to look at, too.
 std::vector<Finding> Examine(const std::string& bpffs, const std::vector<std::string>& interfaces);
 
-struct XdpProbe {
-  bool namespaces = false;  // a network namespace could be made
-  bool native = false;      // XDP attached in the driver
-  bool generic = false;     // XDP attached in generic mode
-  std::string detail;       // the first thing that failed, empty when nothing did
-};
-
-// Tries XDP on a veth pair in a network namespace of its own.
-XdpProbe ProbeXdpOnVeth();
-
 }  // namespace spillway::command

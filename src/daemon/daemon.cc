@@ -24,7 +24,7 @@
 #include "command/program.h"
 #include "daemon/event_loop.h"
 #include "model/parse.h"
-#include "model/validate.h"
+#include "model/warnings.h"
 
 namespace spillway::command {
 namespace {

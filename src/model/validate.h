@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What no single key can tell: names that must exist, addresses and ports that must not meet, policies
-// that need what the file does not offer. Pure, but for what Warnings looks at.
+// that need what the file does not offer. Pure.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/yaml/problems.h"
@@ -25,10 +24,5 @@ std::string PathOf(const Service& service);
 std::string PathOf(const Pool& pool);
 std::string PathOf(const Pool& pool, const Server& server);
 std::string PathOf(const Pool& pool, const Server& server, const Unit& unit);
-
-// What is allowed but probably a mistake, in lines for the log of who uses the file: secrets in files that
-// others may read or change (looks at the files), and servers without a key where a service's policy is to
-// read their load reports.
-std::vector<std::string> Warnings(const Config& config);
 
 }  // namespace spillway::model

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agent/meters/reading.h"
+#include "agent/meters/system_clock.h"
 #include "bpf/meter_account.h"
 
 namespace spillway::agent {

@@ -17,6 +17,7 @@
 #include "agent/meters/latency_meter.h"
 #include "agent/meters/packet_accounting.h"
 #include "agent/meters/reading.h"
+#include "agent/meters/system_clock.h"
 
 namespace spillway::agent {
 namespace {

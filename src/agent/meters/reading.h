@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a meter says at one look, and the clock of looks.
+// What a meter says at one look. Plain values.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <optional>
 
 #include "agent/learner/outcome_learner.h"
@@ -55,12 +54,5 @@ class Meter {
   virtual void Watch(bool busy, bool errors) { (void)busy, (void)errors; }
   virtual const char* name() const = 0;
 };
-
-// The clocks of the machine, for the agent's loop and its meters; pure code gets a Time as an argument.
-inline Time ReadClock(clockid_t id) {
-  timespec now{};
-  clock_gettime(id, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
 
 }  // namespace spillway::agent

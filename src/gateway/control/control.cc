@@ -52,16 +52,6 @@ std::optional<uint64_t> InstanceOf(std::string_view name) {
   return id;
 }
 
-std::vector<std::string> PartsOf(const std::string& path) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < path.size();) {
-    const size_t end = std::min(path.find('/', at + 1), path.size());
-    parts.push_back(path.substr(at + 1, end - at - 1));
-    at = end;
-  }
-  return parts;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Control>> Control::Open(const ControllerConfig& config, Server& server) {
@@ -270,7 +260,7 @@ void Control::ForgetHosts(std::chrono::milliseconds silent) {
 
 api::AsyncHandler Control::Front() {
   return [this](api::Request request, api::Responder respond) {
-    const std::vector<std::string> parts = PartsOf(request.path);
+    const std::vector<std::string> parts = api::PathParts(request.path);
     if (parts.size() == 3 && parts[0] == "v1" && parts[1] == "hosts" && request.method == "POST")
       return TakeReport(request, parts[2], respond);
     Post([this, request = std::move(request), respond = std::move(respond)] { Handle(request, respond); });
@@ -301,7 +291,7 @@ api::HttpLimits Control::RemoteLimits() const {
 }
 
 void Control::Handle(const api::Request& request, const api::Responder& respond) {
-  const std::vector<std::string> parts = PartsOf(request.path);
+  const std::vector<std::string> parts = api::PathParts(request.path);
   const bool is_post = request.method == "POST", is_get = request.method == "GET";
   const size_t depth = parts.size();
   if (depth >= 2 && parts[0] == "v1" && parts[1] == "models" && is_get && depth == 2)

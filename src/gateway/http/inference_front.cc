@@ -29,16 +29,6 @@ constexpr uint64_t kMaxOtherBody = 4096;  // of what has no use for one
 // Bytes of JSON that HTTP's thread reads or writes itself: some 0.1 ms, which others wait.
 constexpr uint64_t kMaxOwnText = 8 << 10;
 
-std::vector<std::string> PartsOf(const std::string& path) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < path.size();) {
-    const size_t next = std::min(path.find('/', at + 1), path.size());
-    parts.push_back(path.substr(at + 1, next - at - 1));
-    at = next;
-  }
-  return parts;
-}
-
 void Respond(const Responder& respond, Response response) {
   respond([response = std::move(response)]() mutable { return std::move(response); });
 }
@@ -126,7 +116,7 @@ class HttpFront {
   HttpFront(Server& server, TextWorkers* text) : server_(server), text_(text) {}
 
   void Handle(HttpRequest request, const Responder& respond) {
-    const auto parts = PartsOf(request.path);
+    const auto parts = api::PathParts(request.path);
     const bool get = request.method == "GET", post = request.method == "POST";
     const auto is = [&](std::initializer_list<std::string_view> path) {
       return std::equal(parts.begin(), parts.end(), path.begin(), path.end());
@@ -354,7 +344,7 @@ class HttpFront {
 // Of what a request's head shows: why its body may not come.
 std::optional<std::pair<Status, std::string>> WhyNotAdmitted(const GatewayConfig& config,
                                                              const HttpRequest& head, uint64_t announced) {
-  const auto parts = PartsOf(head.path);
+  const auto parts = api::PathParts(head.path);
   const bool is_post = head.method == "POST" && parts.size() > 2 && parts[0] == "v2";
   const bool is_infer = is_post && parts.size() > 3 && parts.back() == "infer";
   const bool is_index = is_post && parts.size() == 3 && parts[1] == "repository" && parts[2] == "index";

@@ -250,8 +250,7 @@ TEST_F(LabRun, ANamespaceThatSomebodyElseMadeIsLeftAlone) {
 
 TEST_F(LabRun, WaitsWhileAnotherProgramMakesATestbed) {
   fs::create_directories(kStateFolder);
-  const base::Fd lock(
-      open((std::string(kStateFolder) + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const base::Fd lock(open(kStateFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
   const ProcessId run = StartRun();
   const auto waits = [&] {  // "1: -> FLOCK  ADVISORY  WRITE 4711 ..."

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/validate.h"
+#include "model/warnings.h"
 
 #include <gmock/gmock.h>
 

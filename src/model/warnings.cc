@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warnings.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "core/policy.h"
+#include "secret_files.h"
+#include "validate.h"
+
+namespace spillway::model {
+namespace {
+
+void WarnOfSecrets(const Config& config, std::vector<std::string>& warnings) {
+  std::set<std::string> files;
+  if (!config.data_plane.seed_file.empty()) files.insert(config.data_plane.seed_file);
+  for (const Pool& pool : config.pools)
+    for (const Server& server : pool.servers)
+      if (!server.key_file.empty()) files.insert(server.key_file);
+  for (const std::string& file : files)
+    if (auto warning = SecretFileWarning(file)) warnings.push_back(std::move(*warning));
+}
+
+// The policy that would read this server's reports; empty: none would.
+std::string ReaderOfReports(const Service& service, const Pool& pool, const Server& server) {
+  if (spw_unit_policy_reads_reports(service.unit_policy) && server.units.size() > 1)
+    return ToString(service.unit_policy);
+  if (service.server_policy == SPW_SERVER_P2C && pool.servers.size() > 1)
+    return ToString(service.server_policy);
+  return "";
+}
+
+// A line per service: of many servers the first, and how many.
+void WarnOfMissingKeys(const Config& config, std::vector<std::string>& warnings) {
+  for (const Service& service : config.services) {
+    const Pool* const pool = config.FindPool(service.pool);
+    if (pool == nullptr) continue;
+    const Server* first = nullptr;
+    std::string policy;
+    size_t more = 0;
+    for (const Server& server : pool->servers) {
+      if (server.key) continue;
+      std::string reader = ReaderOfReports(service, *pool, server);
+      if (reader.empty()) continue;
+      if (first != nullptr) {
+        more++;
+        continue;
+      }
+      first = &server;
+      policy = std::move(reader);
+    }
+    if (first == nullptr) continue;
+    const std::string others = more == 0 ? "" : fmt::format(" and {} more", more);
+    warnings.push_back(fmt::format(
+        "{}: no key_file for {}{}: their load reports are refused, so {} places by capacity there",
+        PathOf(service), PathOf(*pool, *first), others, policy));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Warnings(const Config& config) {
+  std::vector<std::string> warnings;
+  WarnOfSecrets(config, warnings);
+  WarnOfMissingKeys(config, warnings);
+  return warnings;
+}
+
+}  // namespace spillway::model
