@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with no rule and yet hardly meant, in lines for the log of who uses the file.
+// What is allowed but probably a mistake, in lines for the log of who uses the file.
 #pragma once
 
 #include <string>
