@@ -92,7 +92,7 @@ Result<base::Fd> LockTestbeds() {
   fs::create_directories(kStateFolder, ignored);
   base::Fd lock(open(kStateFolder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock && flock(lock.get(), LOCK_EX) == 0) return lock;
-  return base::FailSystem(fmt::format("lock {}", kStateFolder));
+  return FailSystem(fmt::format("lock {}", kStateFolder));
 }
 
 }  // namespace
