@@ -6,7 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "capacity.h"
+#include "capacity_search.h"
+#include "compute_capacity.h"
 #include "joint_work.h"
 #include "machine_watch.h"
 #include "sweep.h"

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "agent/boot_id.h"
 #include "agent/meters/cpu_meter.h"
 #include "agent/meters/reading.h"
 #include "agent/meters/system_clock.h"

@@ -327,11 +327,13 @@ MHD_Result MayConnect(void* self, const sockaddr* address, socklen_t) {
 // Before the socket is closed, too.
 void Connected(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
   const auto& core = *static_cast<std::shared_ptr<Core>*>(self);
-  const bool has_begun = what == MHD_CONNECTION_NOTIFY_STARTED;
-  if (core->peers)
-    has_begun ? core->peers->Began(PeerOf(connection)) : core->peers->Ended(PeerOf(connection));
-  if (!core->times) return;
-  has_begun ? core->times->Begin(SocketOf(connection)) : core->times->Forget(SocketOf(connection));
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    if (core->peers) core->peers->Began(PeerOf(connection));
+    if (core->times) core->times->Begin(SocketOf(connection));
+  } else {
+    if (core->peers) core->peers->Ended(PeerOf(connection));
+    if (core->times) core->times->Forget(SocketOf(connection));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 
 #include "dispatch/native/port.h"
 
@@ -29,7 +30,8 @@ void Add(PortStatistics& sum, const PortStatistics& more) {
 
 }  // namespace
 
-NativeDomain::NativeDomain(const DomainOptions& options) : options_(options), credits_(options.credits) {}
+NativeDomain::NativeDomain(const DomainOptions& options)
+    : options_(options), credits_(options.credits), flow_seed_(std::random_device()()) {}
 
 NativeDomain::~NativeDomain() = default;
 
@@ -47,7 +49,7 @@ Result<uint16_t> NativeDomain::AddQueue(const QueueOptions& options) {
     return Fail(ErrorCode::kBadInput, fmt::format("more than {} queues in a domain", kMaxQueues));
   const auto number = static_cast<uint16_t>(queue_owners_.size());
   queue_owners_.push_back(std::make_unique<NativeQueue>(number, options, completed_, options_.credits,
-                                                        options_.starvation_guard));
+                                                        options_.starvation_guard, flow_seed_));
   queues_[number].store(queue_owners_.back().get(), std::memory_order_release);
   if (options.on_occupancy) any_watched_ = true;
   return number;

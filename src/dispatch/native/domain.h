@@ -53,6 +53,7 @@ class NativeDomain final : public Domain {
  private:
   const DomainOptions options_;
   CreditPool credits_;
+  const uint32_t flow_seed_;
   CompletedTable completed_;
   Sleepers sleepers_;
   std::array<std::atomic<NativeQueue*>, kMaxQueues> queues_{};

@@ -6,12 +6,13 @@
 
 namespace spillway::dispatch {
 
-FlowOwners::FlowOwners(const CompletedTable& completed, uint32_t credits)
+FlowOwners::FlowOwners(const CompletedTable& completed, uint32_t credits, uint32_t seed)
     : completed_(completed),
       buckets_(std::make_unique<uint64_t[]>(kBuckets)),
       aside_(kBuckets),
       next_bucket_(kBuckets, kNone),
-      credits_(credits) {}
+      credits_(credits),
+      seed_(seed) {}
 
 uint32_t FlowOwners::NewNode(const Event& event, uint32_t* counted) {
   if (free_node_ == kNone) {

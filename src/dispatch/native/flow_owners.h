@@ -28,7 +28,8 @@
 
 namespace spillway::dispatch {
 
-inline constexpr int kMaxWorkers = 64;  // numbered 1 .. 64; 0 is nobody
+inline constexpr int kMaxWorkers = 64;   // numbered 1 .. 64; 0 is nobody
+inline constexpr int kMaxShardBits = 6;  // of a flow's hash, for the shards of a queue
 
 // How far each worker is. One cache line each: the owner writes it once per burst.
 struct alignas(kCacheLine) Completed {
@@ -36,11 +37,22 @@ struct alignas(kCacheLine) Completed {
 };
 using CompletedTable = std::array<Completed, kMaxWorkers + 1>;
 
+// Spreads flows over shards by its upper bits, over a shard's buckets by its lower ones: even for flows that
+// are numbered in turn, and by a domain's seed, so that who may choose flows' numbers cannot choose flows
+// that wait for each other.
+inline uint32_t FlowHash(uint32_t flow, uint32_t seed) {
+  uint32_t hash = (flow ^ seed) * 0x9E3779B1u;
+  hash ^= hash >> 15;
+  return hash * 0x85EBCA6Bu;
+}
+
 class FlowOwners {
  public:
-  FlowOwners(const CompletedTable& completed, uint32_t credits);
+  FlowOwners(const CompletedTable& completed, uint32_t credits, uint32_t seed);
 
-  static uint32_t BucketOf(uint32_t flow) { return (flow * 0x9E3779B1u) >> (32 - kBucketBits); }
+  uint32_t BucketOf(uint32_t flow) const {
+    return FlowHash(flow, seed_) >> (32 - kMaxShardBits - kBucketBits) & (kBuckets - 1);
+  }
 
   // The fast path of a worker that takes an event off the ring: true, and the event is the worker's under
   // number `sequence`, if the bucket was its own already or is free.
@@ -120,6 +132,7 @@ class FlowOwners {
   std::vector<Node> nodes_;  // grows to at most the domain's credits
   uint32_t free_node_ = kNone;
   const uint32_t credits_;
+  const uint32_t seed_;
 };
 
 }  // namespace spillway::dispatch

@@ -15,9 +15,9 @@ constexpr uint32_t kWindowsAside = 4;
 }  // namespace
 
 NativeShard::NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits,
-                         uint16_t starvation_guard)
+                         uint16_t starvation_guard, uint32_t flow_seed)
     : kind_(kind), credits_(credits), capacity_(std::bit_ceil(credits)), starvation_guard_(starvation_guard) {
-  if (kind == Kind::kAtomic) owners_ = std::make_unique<FlowOwners>(completed, credits);
+  if (kind == Kind::kAtomic) owners_ = std::make_unique<FlowOwners>(completed, credits, flow_seed);
   if (kind == Kind::kOrdered) reorder_ = std::make_unique<Reorder>(capacity_);
 }
 
@@ -214,7 +214,7 @@ size_t NativeShard::ClaimAll(Taker& taker, Event* events, size_t count, uint64_t
   uint64_t sequence = taker.sequence;
   size_t claimed = 0;
   for (size_t i = 0; i < count; i++) {
-    if (owners_->Claim(taker.worker, sequence + 1, FlowOwners::BucketOf(events[i].flow))) [[likely]] {
+    if (owners_->Claim(taker.worker, sequence + 1, owners_->BucketOf(events[i].flow))) [[likely]] {
       sequence++;
       if (claimed != i) events[claimed] = events[i];
       claimed++;
@@ -303,10 +303,14 @@ const void* NativeShard::NextSlot() const {
 }
 
 NativeQueue::NativeQueue(uint16_t number, const QueueOptions& options, const CompletedTable& completed,
-                         uint32_t credits, uint16_t starvation_guard)
-    : number_(number), options_(options), shard_bits_(std::countr_zero(unsigned{options.shards})) {
+                         uint32_t credits, uint16_t starvation_guard, uint32_t flow_seed)
+    : number_(number),
+      options_(options),
+      shard_bits_(std::countr_zero(unsigned{options.shards})),
+      flow_seed_(flow_seed) {
   for (uint16_t i = 0; i < options.shards; i++)
-    shards_.push_back(std::make_unique<NativeShard>(options.kind, completed, credits, starvation_guard));
+    shards_.push_back(
+        std::make_unique<NativeShard>(options.kind, completed, credits, starvation_guard, flow_seed));
 }
 
 void NativeQueue::Spread(const Event* events, size_t count, uint8_t priority, uint32_t port) {
@@ -322,8 +326,7 @@ void NativeQueue::Spread(const Event* events, size_t count, uint8_t priority, ui
     uint8_t shard_of[kPart], found[kMaxShards] = {};
     uint64_t met = 0;
     for (size_t i = 0; i < part; i++) {
-      // Another factor than the buckets', or a shard would use few of its buckets.
-      shard_of[i] = static_cast<uint8_t>(events[i].flow * 0x85EBCA6Bu >> (32 - shard_bits_));
+      shard_of[i] = static_cast<uint8_t>(FlowHash(events[i].flow, flow_seed_) >> (32 - shard_bits_));
       found[shard_of[i]]++;
       met |= 1ULL << shard_of[i];
     }

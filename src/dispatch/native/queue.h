@@ -42,7 +42,8 @@ struct Pull {
 
 class NativeShard {
  public:
-  NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits, uint16_t starvation_guard);
+  NativeShard(Kind kind, const CompletedTable& completed, uint32_t credits, uint16_t starvation_guard,
+              uint32_t flow_seed);
 
   // Producers. Thread-safe; the caller has the credits.
   void Put(const Event* events, size_t count, uint8_t priority, Op op = Op::kForward) {
@@ -139,10 +140,11 @@ class NativeShard {
 
 class NativeQueue {
  public:
-  static constexpr size_t kMaxShards = 64;  // a word has a bit for each
+  static constexpr size_t kMaxShards = 1 << kMaxShardBits;  // a word has a bit for each
 
+  // flow_seed: of FlowHash.
   NativeQueue(uint16_t number, const QueueOptions& options, const CompletedTable& completed, uint32_t credits,
-              uint16_t starvation_guard);
+              uint16_t starvation_guard, uint32_t flow_seed);
 
   // One burst of one priority; `port` spreads the events of an unordered queue.
   void Put(const Event* events, size_t count, uint8_t priority, uint32_t port) {
@@ -177,6 +179,7 @@ class NativeQueue {
   const uint16_t number_;
   const QueueOptions options_;
   const int shard_bits_;
+  const uint32_t flow_seed_;
   std::vector<std::unique_ptr<NativeShard>> shards_;
   TryLock occupancy_lock_;
   bool above_ = false;

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 
+#include "agent/boot_id.h"
 #include "agent/reporter.h"
 #include "agent/trigger.h"
 

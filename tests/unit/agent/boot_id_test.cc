@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/reporter.h"
+#include "agent/boot_id.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <set>
+
 namespace spillway::dispatch {
 namespace {
 
@@ -15,7 +18,7 @@ class Owners : public testing::Test {
     return event;
   }
   bool Claim(uint32_t worker, uint64_t sequence, uint32_t flow) {
-    return owners_.Claim(worker, sequence, FlowOwners::BucketOf(flow));
+    return owners_.Claim(worker, sequence, owners_.BucketOf(flow));
   }
   std::vector<uint64_t> TakeWaiting(uint32_t owner, uint32_t worker, uint64_t sequence, size_t most = 16) {
     std::vector<Event> events(most);
@@ -25,7 +28,7 @@ class Owners : public testing::Test {
     return users;
   }
   CompletedTable completed_;
-  FlowOwners owners_{completed_, 64};
+  FlowOwners owners_{completed_, 64, 0};
   uint64_t flows_taken_ = 0;
 };
 
@@ -74,13 +77,46 @@ TEST_F(Owners, WhatIsGivenBackComesBeforeWhatWasSetAside) {
 TEST_F(Owners, OfSeveralBucketsEachKeepsItsPlaceInLine) {
   ASSERT_TRUE(Claim(1, 1, 7));
   ASSERT_TRUE(Claim(1, 2, 8));
-  ASSERT_NE(FlowOwners::BucketOf(7), FlowOwners::BucketOf(8));
+  ASSERT_NE(owners_.BucketOf(7), owners_.BucketOf(8));
   owners_.SetAside(Make(7, 70));
   owners_.SetAside(Make(8, 80));
   owners_.SetAside(Make(7, 71));
   EXPECT_EQ(owners_.WaitingMask(), 1u);
   EXPECT_EQ(TakeWaiting(1, 1, 2), (std::vector<uint64_t>{70, 71, 80}));
   EXPECT_EQ(owners_.WaitingMask(), 0u);
+}
+
+// Who chooses flows that wait for each other in one domain has chosen nothing for the next.
+TEST(FlowHashes, FlowsThatShareABucketUnderOneSeedDoNotUnderAnother) {
+  const CompletedTable completed;
+  const FlowOwners one(completed, 1, 1), other(completed, 1, 2);
+  std::set<uint32_t> elsewhere;
+  int sharing = 0;
+  for (uint32_t flow = 0; sharing < 64; flow++) {
+    if (one.BucketOf(flow) != one.BucketOf(0)) continue;
+    sharing++;
+    elsewhere.insert(other.BucketOf(flow));
+  }
+  EXPECT_GT(elsewhere.size(), 48u);
+}
+
+TEST(FlowHashes, FlowsNumberedInTurnAreSpreadEvenlyOverShardsAndEachShardsBuckets) {
+  constexpr uint32_t kFlows = 1 << 14, kShards = 8;
+  const CompletedTable completed;
+  for (uint32_t seed : {0u, 1u, 0xdeadbeefu, ~0u}) {
+    const FlowOwners owners(completed, 1, seed);
+    std::array<uint32_t, kShards> flows{};
+    std::array<std::set<uint32_t>, kShards> buckets;
+    for (uint32_t flow = 0; flow < kFlows; flow++) {
+      const uint32_t shard = FlowHash(flow, seed) >> 29;
+      flows[shard]++;
+      buckets[shard].insert(owners.BucketOf(flow));
+    }
+    for (uint32_t shard = 0; shard < kShards; shard++) {
+      EXPECT_NEAR(flows[shard], kFlows / kShards, kFlows / kShards / 5.0) << "seed " << seed;
+      EXPECT_GT(buckets[shard].size(), 1100u) << "of 2,048; thrown at random, 2,048 flows meet 1,295";
+    }
+  }
 }
 
 }  // namespace

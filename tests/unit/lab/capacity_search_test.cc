@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/experiment/capacity.h"
+#include "lab/experiment/capacity_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/experiment/capacity.h"
+#include "lab/experiment/compute_capacity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
