@@ -78,9 +78,16 @@ void Reactor::Remove(uint64_t tag) {
   streams_.erase(found);
 }
 
-void Reactor::Wait(int timeout_ms, Listener& listener) {
-  epoll_event events[64];
-  const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
+void Reactor::Wait(std::chrono::nanoseconds most, Listener& listener) {
+  constexpr int kMost = 64;
+  epoll_event events[kMost];
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
+  const timespec timeout{seconds.count(), (most - seconds).count()};
+  int count = epoll_pwait2(epoll_.get(), events, kMost, &timeout, nullptr);
+  if (count < 0 && errno == ENOSYS) {  // before Linux 5.11
+    using namespace std::chrono_literals;
+    count = epoll_wait(epoll_.get(), events, kMost, static_cast<int>((most + 999'999ns) / 1ms));
+  }
   for (int i = 0; i < count; i++) {
     const uint64_t tag = events[i].data.u64;
     const auto found = streams_.find(tag);

@@ -4,6 +4,7 @@
 // and after that.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,7 +56,7 @@ class Reactor {
   void Remove(uint64_t tag);
 
   // Tells what has come, and waits for it up to so long.
-  void Wait(int timeout_ms, Listener& listener);
+  void Wait(std::chrono::nanoseconds most, Listener& listener);
 
  private:
   struct Watched {

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "gateway/alertness.h"
 
 namespace spillway::gateway {
 namespace {
@@ -24,8 +26,6 @@ using namespace std::chrono_literals;
 constexpr Duration kArrivalTime = 5s;  // an executor that has not said all by then is let go
 constexpr Duration kCleanUpEvery = 500ms;
 constexpr Duration kDrainLooksEvery = 10ms;  // whether all is sent
-constexpr Duration kLongTurn = 100us;
-constexpr int kAsleepFor = 50;  // times as long as others had the CPU
 
 constexpr uint64_t kNumbers = (uint64_t{1} << 56) - 1;  // of a tag
 uint64_t Tag(int kind, uint64_t number) { return (static_cast<uint64_t>(kind) << 56) | number; }
@@ -161,10 +161,10 @@ void Server::RunPosts() {
 }
 
 void Server::Run() {
-  Time active = Now();
-  Time asleep_until{0}, offered_at{0};
-  bool offered = false;
-  uint64_t delivered = 0;
+  Alertness alertness(config_.spin);
+  std::optional<Time> offered;       // the CPU, to others
+  std::pair<uint64_t, size_t> work;  // delivered so far, running
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: what is to be heard within microseconds is not put off for 50
   for (uint32_t turn = 0;; turn++) {
     {
       const base::MutexLock lock(mutex_);
@@ -176,44 +176,40 @@ void Server::Run() {
     if (const auto next = broker_.NextTick(); next && *next <= now) broker_.Tick(now);
     CleanUp(now);
     if (Drained(now)) break;
-    const uint64_t delivered_now = broker_.counts().delivered;
-    if (any || delivered_now != delivered) active = now;
-    delivered = delivered_now;
-    // Others had this CPU when it was offered, and for long: staying awake on it would not be for free.
-    if (offered && now - offered_at > kLongTurn) asleep_until = now + kAsleepFor * (now - offered_at);
-    offered = false;
-    // Awake only for slices' sake: they are about to answer, and the host's CPU need not wake anybody. With
-    // nothing running, clients may want this CPU.
-    if (any || (broker_.running() > 0 && now - active < config_.spin && now >= asleep_until)) {
+    if (const std::pair is{broker_.counts().delivered, broker_.running()}; any || is != work) {
+      work = is;
+      alertness.Expect(broker_.NextEnd());
+    }
+    if (offered) alertness.Shared(*offered, now);
+    offered.reset();
+    if (any || alertness.IsAwake(now)) {
       // Rings are looked at each turn, sockets now and then.
-      if (turn % 8 == 0) HandleEvents(0);
+      if (turn % 8 == 0) HandleEvents(Duration(0));
       if (!any) {
-        offered = true;
-        offered_at = now;
+        offered = now;
         sched_yield();
       }
       continue;
     }
     if (!PrepareToWait()) {
       // Something has come. Whatever it is, nobody's ring keeps sockets waiting.
-      HandleEvents(0);
+      HandleEvents(Duration(0));
       continue;
     }
-    HandleEvents(SleepTime(now));
+    HandleEvents(std::min(SleepTime(now), alertness.MaySleep(now).value_or(Duration::max())));
     DoneWaiting();
-    active = Now() - config_.spin;
   }
   RunPosts();
 }
 
-int Server::SleepTime(Time now) const {
+Duration Server::SleepTime(Time now) const {
   Duration most = kCleanUpEvery;
   if (const auto next = broker_.NextTick()) most = std::min(most, std::max(*next - now, Duration(0)));
   if (draining_since_) most = std::min(most, kDrainLooksEvery);
-  return static_cast<int>((most + 999us) / 1ms);
+  return most;
 }
 
-void Server::HandleEvents(int timeout_ms) { reactor_->Wait(timeout_ms, *this); }
+void Server::HandleEvents(Duration most) { reactor_->Wait(most, *this); }
 
 void Server::Ready(uint64_t tag) {
   const uint64_t number = tag & kNumbers;

@@ -142,7 +142,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void Abandon(uint32_t executor) override;
   void GiveUp(uint32_t slice, uint32_t cell, uint64_t id) override;
 
-  void HandleEvents(int timeout_ms);
+  void HandleEvents(Duration most);
   base::Fd AcceptNext(int listener, SourceKind kind, uint64_t number);
   void Accept(size_t index);
   void AcceptExecutors(SourceKind kind);
@@ -164,7 +164,7 @@ class Server : private SlicePort, private Reactor::Listener {
   void CleanUp(Time now);
   // Whether the time to stop has come.
   bool Drained(Time now);
-  int SleepTime(Time now) const;
+  [[nodiscard]] Duration SleepTime(Time now) const;
 
   GatewayConfig config_;
   Listeners listeners_;

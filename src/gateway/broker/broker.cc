@@ -361,6 +361,20 @@ void Broker::Tick(Time now) {
   if (std::exchange(place_again_, false)) Place(now);
 }
 
+std::optional<Time> Broker::NextEnd() const {
+  std::optional<Time> first;
+  for (const Slice& slice : slices_) {
+    std::optional<Duration> least;  // of what the slice has in hand, of which it works on one
+    for (const uint64_t id : slice.cells) {
+      if (id == 0) continue;
+      const Duration expected = jobs_.at(id).expected;
+      least = std::min(least.value_or(expected), expected);
+    }
+    if (least) first = std::min(first.value_or(slice.since + *least), slice.since + *least);
+  }
+  return first;
+}
+
 std::optional<Time> Broker::NextTick() const {
   if (deadlines_.empty()) return std::nullopt;
   return deadlines_.front().first;

@@ -209,6 +209,9 @@ class Broker {
   [[nodiscard]] size_t queued(uint32_t tenant) const { return queues_[tenant].size(); }
   [[nodiscard]] size_t queued() const;
   [[nodiscard]] size_t running() const { return running_; }
+  // When the first of what runs is expected to end, by what such requests took before; it may have been.
+  // nullopt: nothing runs.
+  [[nodiscard]] std::optional<Time> NextEnd() const;
   [[nodiscard]] uint64_t memory_held() const { return memory_.held(); }
   [[nodiscard]] uint64_t windows_held() const { return windows_.held(); }
   // Whether a request that brings and gets so many bytes could be admitted if it were the only one. An error

@@ -15,6 +15,8 @@
 namespace spillway::gateway {
 namespace {
 
+constexpr uint64_t kAwakeAfterRingNs = 200'000;  // the copy of 2 MiB or so
+
 uint64_t Now(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
@@ -63,10 +65,22 @@ void SliceThread::Loop() {
     if (!inlet_->TakeSubmission(submission)) {
       // The bell is rung at the end as well, whether anybody sleeps or not.
       inlet_->Wait(-1);
-      continue;
+      if (!AwaitAfterRing(submission)) continue;
     }
     if (const auto served = Serve(**engine, submission); !served) return Lose(served.error(), true);
   }
+}
+
+// The gateway rings while it still copies (Channel::WakeForSubmission): whoever slept again then would have
+// to be woken twice.
+bool SliceThread::AwaitAfterRing(Submission& into) {
+  const uint64_t until = Now(CLOCK_MONOTONIC) + kAwakeAfterRingNs;
+  while (!stop_.load()) {
+    if (inlet_->TakeSubmission(into)) return true;
+    if (Now(CLOCK_MONOTONIC) >= until) break;
+    sched_yield();
+  }
+  return false;
 }
 
 Result<void> SliceThread::Serve(SliceEngine& engine, const Submission& submission) {

@@ -45,6 +45,7 @@ class SliceThread {
 
  private:
   void Loop();
+  bool AwaitAfterRing(Submission& into);
   void Lose(const Error& error, bool was_made) const;
   [[nodiscard]] Result<void> Serve(SliceEngine& engine, const Submission& submission);
 

@@ -235,6 +235,28 @@ TEST(Broker, WhatWaitsInASliceCountsAsStuckFromItsOwnStartOn) {
   EXPECT_THAT(bed.abandoned, ElementsAre(executor));
 }
 
+TEST(Broker, TheNextEndIsThatOfTheSliceThatIsExpectedToBeDoneFirst) {
+  BrokerBed bed;
+  bed.Join("host", 2, 2);
+  EXPECT_EQ(bed.broker.NextEnd(), std::nullopt);
+  bed.Ask();
+  const Time first = bed.now;
+  EXPECT_EQ(bed.broker.NextEnd(), first + 1ms) << "0.001 Gflop at 1 Gflop/s";
+  bed.now += 400us;
+  bed.Ask();
+  const Time second = bed.now;
+  bed.now += 100us;
+  bed.Ask();  // behind the first
+  EXPECT_EQ(bed.broker.NextEnd(), first + 1ms);
+  bed.now = first + 700us;
+  bed.Done(0);
+  EXPECT_EQ(bed.broker.NextEnd(), second + 1ms) << "the third has begun just now";
+  bed.Done(1);
+  EXPECT_GT(bed.broker.NextEnd(), bed.now);
+  bed.Done(2);
+  EXPECT_EQ(bed.broker.NextEnd(), std::nullopt);
+}
+
 TEST(Broker, WhatIsGivenUpIsToldToTheSlice) {
   BrokerBed bed;
   bed.Join("host");
