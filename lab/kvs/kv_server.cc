@@ -185,8 +185,7 @@ KvReply KvServer::Serve(OrderedStore& store, const KvRequest& request, uint32_t 
       }
       break;
     case KvOp::kPut:
-      store.Put(request.key, request.value);
-      reply.found = 1;
+      reply.found = store.Put(request.key, request.value);
       break;
     case KvOp::kScan:
       reply.found = 1;

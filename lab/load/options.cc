@@ -143,7 +143,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--payload", s.payload_bytes, "Bytes behind the 16-byte request, echoed in the answer")
       ->check(command::InRange(0u, unit::kMaxPayloadBytes));
   app.add_option("--cost", s.cost_milli, "Service time asked for, in thousandths of the unit's own")
-      ->check(command::InRange(0u, 1'000'000u));
+      ->check(command::InRange(0u, unit::kMaxCostMilli));
   app.add_option("--seed", s.seed, "Seed of the arrivals");
   unit::AddDuration(app, "--interval", s.interval, "Also figures for each interval of this length; 0: none");
   app.add_option("--samples", options.samples_path, "Write every request's record to this file")

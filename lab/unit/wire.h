@@ -26,6 +26,7 @@ inline constexpr std::size_t kRequestBytes = 16;
 inline constexpr std::size_t kNameBytes = 16;
 inline constexpr std::size_t kAnswerBytes = kRequestBytes + 8 + kNameBytes + 8;  // 48
 inline constexpr std::uint32_t kMaxPayloadBytes = 1 << 20;
+inline constexpr std::uint32_t kMaxCostMilli = 1'000'000;  // no one request keeps a unit for ever
 inline constexpr std::uint32_t kMaxUdpPayloadBytes = 65507 - kAnswerBytes;  // so that the answer fits too
 
 struct Request {
@@ -65,11 +66,11 @@ inline void Encode(const Request& request, char* to, std::uint32_t magic = kRequ
   wire::Put(to + 12, request.cost_milli);
 }
 
-// Reads kRequestBytes; nullopt: not a request, or a payload beyond the limit.
+// Reads kRequestBytes; nullopt: not a request, or a payload or a cost beyond the limit.
 inline std::optional<Request> DecodeRequest(const char* from, std::uint32_t magic = kRequestMagic) {
   if (wire::Get(from) != magic) return std::nullopt;
   const Request request{wire::Get(from + 4), wire::Get(from + 8), wire::Get(from + 12)};
-  if (request.payload_bytes > kMaxPayloadBytes) return std::nullopt;
+  if (request.payload_bytes > kMaxPayloadBytes || request.cost_milli > kMaxCostMilli) return std::nullopt;
   return request;
 }
 

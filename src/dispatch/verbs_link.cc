@@ -24,6 +24,8 @@ std::string Reason(const rdma::Event& event) {
       return "the host accepts no more producers";
     case VerbsRefusal::kFailed:
       return "the host could not make a window";
+    case VerbsRefusal::kDenied:
+      return "the host expects another token";
   }
   if (event.type == RDMA_CM_EVENT_REJECTED) return "nobody listens there";
   return event.type == RDMA_CM_EVENT_DISCONNECTED ? "the host closed the connection" : event.Text();
@@ -32,7 +34,8 @@ std::string Reason(const rdma::Event& event) {
 }  // namespace
 
 Result<std::unique_ptr<VerbsLink>> VerbsLink::Connect(const std::string& address, uint16_t port,
-                                                      std::chrono::milliseconds patience) {
+                                                      const VerbsProducerOptions& options) {
+  if (!IsVerbsToken(options.token)) return Fail(ErrorCode::kBadInput, kExpectedVerbsToken);
   const auto where = rdma::ParseAddress(address, port);
   if (!where) return tl::make_unexpected(where.error());
   auto channel = rdma::OpenEventChannel();
@@ -40,7 +43,7 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::Connect(const std::string& address
   auto id = rdma::MakeId(channel->get());
   if (!id) return tl::make_unexpected(id.error());
   std::unique_ptr<VerbsLink> link(new VerbsLink(std::move(*channel), std::move(*id)));
-  const auto open = link->Open(*where, patience);
+  const auto open = link->Open(*where, options);
   if (!open)
     return Fail(open.error().code,
                 fmt::format("RDMA host {} port {}: {}", address, port, open.error().message));
@@ -59,8 +62,8 @@ VerbsLink::~VerbsLink() {
   if (memory_ != nullptr) munmap(memory_, memory_bytes_);
 }
 
-Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milliseconds patience) {
-  const auto until = Clock::now() + patience;
+Result<void> VerbsLink::Open(const sockaddr_storage& address, const VerbsProducerOptions& options) {
+  const auto until = Clock::now() + options.patience;
   if (auto done = rdma::Resolve(channel_.get(), id_.get(), address, until); !done) return done;
   ibv_qp_init_attr queues{};
   queues.qp_type = IBV_QPT_RC;
@@ -69,7 +72,8 @@ Result<void> VerbsLink::Open(const sockaddr_storage& address, std::chrono::milli
   queues.cap.max_send_sge = queues.cap.max_recv_sge = 1;
   if (rdma_create_qp(id_.get(), nullptr, &queues) != 0)
     return Fail(ErrorCode::kSystem, fmt::format("queue pair: {}", std::strerror(errno)));
-  const VerbsHello hello;
+  VerbsHello hello;
+  hello.token = VerbsTokenOf(options.token);
   rdma_conn_param request{};
   request.private_data = &hello;
   request.private_data_len = sizeof(hello);

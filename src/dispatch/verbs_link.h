@@ -19,12 +19,17 @@
 
 namespace spillway::dispatch {
 
+struct VerbsProducerOptions {
+  std::string token = {};  // the host's
+  std::chrono::milliseconds patience{5000};
+};
+
 class VerbsLink {
  public:
-  // Errors: kBadInput for a malformed address and for a host of another protocol, kUnavailable on
-  // a machine without RDMA, kConflict when the host takes no more, kSystem when it does not answer.
+  // Errors: kBadInput for a malformed address or token and for a host of another protocol, kUnavailable on
+  // a machine without RDMA, kConflict when the host refuses, kSystem when it does not answer.
   [[nodiscard]] static Result<std::unique_ptr<VerbsLink>> Connect(const std::string& address, uint16_t port,
-                                                                  std::chrono::milliseconds patience);
+                                                                  const VerbsProducerOptions& options = {});
   ~VerbsLink();
   VerbsLink(const VerbsLink&) = delete;
   VerbsLink& operator=(const VerbsLink&) = delete;
@@ -63,7 +68,7 @@ class VerbsLink {
  private:
   VerbsLink(rdma::Owned<rdma_event_channel> channel, rdma::Owned<rdma_cm_id> id);
   Result<void> Check() const;
-  Result<void> Open(const sockaddr_storage& address, std::chrono::milliseconds patience);
+  Result<void> Open(const sockaddr_storage& address, const VerbsProducerOptions& options);
   Result<void> ReadHeader(std::chrono::steady_clock::time_point until);
 
   struct Chain {

@@ -27,8 +27,8 @@ constexpr size_t kForCredits = 1;
 }  // namespace
 
 Result<std::unique_ptr<VerbsProducer>> VerbsProducer::Connect(const std::string& address, uint16_t port,
-                                                              std::chrono::milliseconds patience) {
-  return VerbsLink::Connect(address, port, patience).map([](std::unique_ptr<VerbsLink> link) {
+                                                              const VerbsProducerOptions& options) {
+  return VerbsLink::Connect(address, port, options).map([](std::unique_ptr<VerbsLink> link) {
     return std::make_unique<VerbsProducer>(std::move(link));
   });
 }

@@ -24,8 +24,7 @@ class VerbsProducer {
  public:
   // Errors: as VerbsLink::Connect.
   [[nodiscard]] static Result<std::unique_ptr<VerbsProducer>> Connect(
-      const std::string& address, uint16_t port,
-      std::chrono::milliseconds patience = std::chrono::seconds(5));
+      const std::string& address, uint16_t port, const VerbsProducerOptions& options = {});
   explicit VerbsProducer(std::unique_ptr<VerbsLink> link);
 
   // How many were taken: fewer when credits or room on the way are out, none once the window is closed or the

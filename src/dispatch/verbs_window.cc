@@ -22,6 +22,13 @@ constexpr int kBacklog = 64;
 // A producer reads its words, one read at a time.
 constexpr uint8_t kReadsAtOnce = 4;
 
+// Of what is not there, zeros.
+VerbsHello HelloOf(const rdma::Event& event) {
+  VerbsHello hello{0, 0, 0, {}};
+  std::memcpy(&hello, event.data.data(), std::min(event.bytes, sizeof(hello)));
+  return hello;
+}
+
 }  // namespace
 
 // Of its members, the window's memory goes last and the connection before it: nothing is written to memory
@@ -44,6 +51,7 @@ Result<std::unique_ptr<VerbsHost>> VerbsHost::Listen(Domain& domain, const Verbs
   if (options.window.rings != 1)
     return Fail(ErrorCode::kBadInput,
                 fmt::format("window over verbs: {} rings, expected 1", options.window.rings));
+  if (!IsVerbsToken(options.token)) return Fail(ErrorCode::kBadInput, kExpectedVerbsToken);
   const auto address = rdma::ParseAddress(options.address, options.port);
   if (!address) return tl::make_unexpected(address.error());
   // So that a wrong queue or size is heard of here, and not by the first who connects.
@@ -96,8 +104,7 @@ Result<void> VerbsHost::Serve(std::chrono::milliseconds patience) {
 
 void VerbsHost::Handle(const rdma::Event& event) {
   rdma_cm_id* const id = event.id;
-  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
-    return Admit(rdma::Owned<rdma_cm_id>(id), event.As<VerbsHello>().value_or(VerbsHello{0, 0, 0}));
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return Admit(rdma::Owned<rdma_cm_id>(id), HelloOf(event));
   if (event.type == RDMA_CM_EVENT_ESTABLISHED || id == listener_.get()) return;
   // Whatever else is said of a connection is its end.
   for (Producer& producer : producers_) {
@@ -114,6 +121,8 @@ void VerbsHost::Admit(rdma::Owned<rdma_cm_id> id, const VerbsHello& hello) {
     rdma_reject(id.get(), &why, sizeof(why));
   };
   if (!IsUnderstood(hello)) return refuse(VerbsRefusal::kVersion);
+  if (!options_.token.empty() && !AreSame(hello.token, VerbsTokenOf(options_.token)))
+    return refuse(VerbsRefusal::kDenied);
   const auto connected = std::count_if(producers_.begin(), producers_.end(),
                                        [](const Producer& producer) { return producer.id != nullptr; });
   // Those that come and go fast leave windows that are not empty yet: some, not any number.

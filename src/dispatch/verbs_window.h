@@ -27,6 +27,8 @@ struct VerbsHostOptions {
   uint16_t port = 0;                // 0: any
   size_t producers = 64;            // at once
   WindowOptions window;             // of each producer; one ring
+  // What producers must show, at most 32 bytes; empty: whoever reaches the port may connect.
+  std::string token = {};
 };
 
 struct VerbsHostStatistics {

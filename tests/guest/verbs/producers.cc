@@ -123,7 +123,7 @@ int Unpaid(std::unique_ptr<VerbsLink> link) {
 // One try per connection, as each ends it: the granted word, the header, behind the ring.
 int Reach(const std::string& address, uint16_t port) {
   for (int attempt = 0; attempt < 3; attempt++) {
-    auto link = VerbsLink::Connect(address, port, kPatience);
+    auto link = VerbsLink::Connect(address, port, {.patience = kPatience});
     if (!link) return Complain(link.error());
     const std::array<uint64_t, 3> offsets = {offsetof(WindowWords, rings), 0, (*link)->header().bytes};
     const VerbsLink::Transfer beyond = {VerbsLink::Kind::kWrite, offsets[attempt], 16};
@@ -166,7 +166,8 @@ int Produce(const std::string& address, uint16_t port, const std::vector<std::st
   const std::string& kind = job.at(0);
   const auto number = [&](size_t at) { return std::stoull(job.at(at)); };
   if (kind == "reach") return Reach(address, port);
-  auto link = VerbsLink::Connect(address, port, kPatience);
+  const std::string token = kind == "connect" && job.size() > 1 ? job[1] : "";
+  auto link = VerbsLink::Connect(address, port, {.token = token, .patience = kPatience});
   if (!link) return Complain(link.error());
   if (kind == "unpaid") return Unpaid(std::move(*link));
   if (kind == "connect") return 0;

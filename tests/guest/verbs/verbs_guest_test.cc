@@ -42,10 +42,13 @@ class VerbsWindows : public testing::Test {
   }
   void Listen(size_t producers = 8, uint32_t slots = 1024) {
     VerbsHostOptions options;
-    options.address = Address();
     options.producers = producers;
-    options.window.queue = queue_;
     options.window.slots = slots;
+    Listen(options);
+  }
+  void Listen(VerbsHostOptions options) {
+    options.address = Address();
+    options.window.queue = queue_;
     auto host = VerbsHost::Listen(*domain_, options);
     ASSERT_TRUE(host) << host.error().message;
     host_ = std::move(*host);
@@ -229,8 +232,19 @@ TEST_F(VerbsWindows, MoreThanTheHostTakesAreRefused) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(VerbsWindows, WhoDoesNotKnowTheTokenIsRefused) {
+  VerbsHostOptions options;
+  options.token = "swordfish";
+  Listen(options);
+  EXPECT_EQ(ServeAll({Start({"connect"})}), std::vector<int>{W_EXITCODE(1, 0)}) << "without one";
+  EXPECT_EQ(ServeAll({Start({"connect", "swordfis"})}), std::vector<int>{W_EXITCODE(1, 0)});
+  EXPECT_EQ(host_->Statistics().refused, 2u);
+  EXPECT_EQ(ServeAll({Start({"connect", "swordfish"})}), std::vector<int>{0});
+  EXPECT_EQ(host_->Statistics().accepted, 1u);
+}
+
 TEST_F(VerbsWindows, NobodyListening) {
-  const auto producer = VerbsProducer::Connect(Address(), 9, std::chrono::seconds(5));
+  const auto producer = VerbsProducer::Connect(Address(), 9);
   ASSERT_FALSE(producer);
   EXPECT_EQ(producer.error().message, fmt::format("RDMA host {} port 9: nobody listens there", Address()));
   EXPECT_EQ(producer.error().code, ErrorCode::kConflict);

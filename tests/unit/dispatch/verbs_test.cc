@@ -53,6 +53,9 @@ TEST_F(VerbsWithoutDevice, BadOptionsAreRefusedFirst) {
   options.address = "nowhere.example";
   EXPECT_EQ(refused(options), "address nowhere.example: expected a numeric IPv4 or IPv6 address");
   options = options_;
+  options.token = std::string(33, 't');
+  EXPECT_EQ(refused(options), "token: expected at most 32 bytes, none of them 0");
+  options = options_;
   options.window.queue = 77;
   EXPECT_EQ(refused(options), "window: no such queue: 77");
   EXPECT_EQ(VerbsProducer::Connect("nowhere.example", 1).error().code, ErrorCode::kBadInput);

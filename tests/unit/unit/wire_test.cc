@@ -34,6 +34,14 @@ TEST(Wire, ANameOfFullLengthHasNoTerminator) {
   EXPECT_EQ(DecodeAnswer(bytes)->unit, name);
 }
 
+TEST(Wire, WhatWouldKeepAUnitForEverIsNoRequest) {
+  char bytes[kRequestBytes];
+  Encode(Request{1, 0, kMaxCostMilli}, bytes);
+  EXPECT_TRUE(DecodeRequest(bytes).has_value());
+  Encode(Request{1, 0, kMaxCostMilli + 1}, bytes);
+  EXPECT_FALSE(DecodeRequest(bytes).has_value());
+}
+
 TEST(Wire, ForeignBytesAndOversizedPayloadsAreNotRequests) {
   char bytes[kRequestBytes];
   Encode(Request{1, kMaxPayloadBytes, 1000}, bytes);
