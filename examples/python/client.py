@@ -5,6 +5,8 @@ import sys
 
 import spillway
 
+if len(sys.argv) != 2:
+    sys.exit("usage: client.py ADDRESS, such as unix:/run/spillway-gateway/frames.sock")
 client = spillway.Client(sys.argv[1])
 x = client.tensor((1, 784), "float32")  # in the window: not copied, not sent
 x[:] = 0  # memory comes as it is: fill all of it

@@ -39,7 +39,8 @@ Result<std::string> UnitTarget(const std::string& name) {
   std::istringstream text(name);
   for (std::string part; std::getline(text, part, '/');) parts.push_back(part);
   if (parts.size() != 3 || parts[0].empty() || parts[1].empty() || parts[2].empty() || name.back() == '/')
-    return Fail(ErrorCode::kBadInput, fmt::format("{}: expected POOL/SERVER/UNIT", name));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected POOL/SERVER/UNIT (spillway show units lists them)", name));
   return fmt::format("/v1/units/{}/{}/{}", api::Client::Encode(parts[0]), api::Client::Encode(parts[1]),
                      api::Client::Encode(parts[2]));
 }

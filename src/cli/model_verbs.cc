@@ -113,6 +113,7 @@ bool HasMoveFailed(const json& model, uint64_t mover) {
 Result<json> AwaitModel(api::Client& client, const Options& options, const std::string& name,
                         uint64_t mover) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.limit_s);
+  std::string told;  // what is in the way
   for (;;) {
     const auto fleet = GetJson(client, "/v1/models");
     if (!fleet) return fleet;
@@ -125,6 +126,10 @@ Result<json> AwaitModel(api::Client& client, const Options& options, const std::
           fmt::format("model {}: not moved{}: {}", name, options.to.empty() ? "" : " to " + options.to,
                       found.contains("removed") ? "it was removed" : StateOf(found)));
     if (found.contains("removed") || IsSettled(found)) return found;
+    if (const std::string trouble = found.value("trouble", ""); !trouble.empty() && trouble != told) {
+      base::PrintError("{}: waiting for at most {} s: {}\n", name, options.limit_s, trouble);
+      told = trouble;
+    }
     if (std::chrono::steady_clock::now() > end)
       return Fail(ErrorCode::kUnavailable,
                   fmt::format("model {}: not done within {} s: {}", name, options.limit_s, StateOf(found)));

@@ -3,6 +3,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -23,6 +24,17 @@ class Families {
   }
   void Counter(const char* name, const char* help, double value, Labels labels = {}) {
     Add(name, help, MetricType::Counter, std::move(labels)).counter.value = value;
+  }
+  void Histogram(const char* name, const char* help, const LatencyHistogram& latencies, Labels labels) {
+    ClientMetric::Histogram& out = Add(name, help, MetricType::Histogram, std::move(labels)).histogram;
+    uint64_t below = 0;
+    for (size_t i = 0; i < latencies.counts().size(); i++) {
+      below += latencies.counts()[i];
+      const bool has_bound = i < LatencyHistogram::kBounds.size();
+      out.bucket.push_back({below, has_bound ? LatencyHistogram::kBounds[i] : INFINITY});
+    }
+    out.sample_count = below;
+    out.sample_sum = std::chrono::duration<double>(latencies.sum()).count();
   }
   std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
 
@@ -52,6 +64,12 @@ void AddRequests(const Broker& broker, const ServerCounts& counts, Families& out
           "spillway_gateway_requests_total", "requests answered",
           static_cast<double>(told.answers[i][static_cast<size_t>(status)]),
           {{"tenant", tenants[i].name}, {"status", std::string(FactsOf(static_cast<Status>(status)).word)}});
+  for (uint32_t i = 0; i < tenants.size(); i++)
+    out.Histogram("spillway_gateway_request_seconds", "from a request's arrival to its answer `ok`",
+                  told.took[i], {{"tenant", tenants[i].name}});
+  for (uint32_t i = 0; i < tenants.size(); i++)
+    out.Histogram("spillway_gateway_request_wait_seconds", "part of it until a slice was given the request",
+                  told.waited[i], {{"tenant", tenants[i].name}});
   for (const auto& [front, word] : {std::pair(Front::kHttp, "http"), {Front::kFrames, "frames"}})
     for (const Status why : {Status::kDenied, Status::kNoModel, Status::kBadRequest, Status::kTooLarge,
                              Status::kBusy, Status::kNoSlice})

@@ -27,6 +27,14 @@ std::string PeerOf(int socket) {
   return peer.length == 0 ? "an unknown address" : peer.Host();
 }
 
+// "models a, b, c and 4 more"
+std::string NamesOf(const std::vector<ModelCard>& models) {
+  constexpr size_t kTold = 3;
+  std::string text = models.size() == 1 ? "model" : "models";
+  for (size_t i = 0; i < std::min(kTold, models.size()); i++) text += (i == 0 ? " " : ", ") + models[i].name;
+  return models.size() > kTold ? fmt::format("{} and {} more", text, models.size() - kTold) : text;
+}
+
 }  // namespace
 
 void Server::AcceptExecutors(SourceKind kind) {
@@ -128,7 +136,8 @@ Result<void> Server::TakeArrival(ExecutorConnection& connection, uint64_t number
   const size_t slices = offer.slices.size();
   slice_owner_.resize(std::max(slice_owner_.size(), joined->first_slice + slices));
   std::fill_n(slice_owner_.begin() + joined->first_slice, slices, number);
-  spdlog::info("executor {}: joined with {} slice{}", connection.name, slices, slices == 1 ? "" : "s");
+  spdlog::info("executor {}: joined with {} slice{}, {}", connection.name, slices, slices == 1 ? "" : "s",
+               NamesOf(offer.models));
   for (const ModelCard& card : offer.models)
     if (const auto fits = broker_.CanFit(card.InputBytes(card.most_rows), card.OutputBytes(card.most_rows));
         !fits)

@@ -336,7 +336,9 @@ class Parser {
     if (key)
       server.key = *key;
     else
-      problems_.Add(field.line, field.path, "expected a file of 32 hex digits, got " + key.error().message);
+      problems_.Add(field.line, field.path,
+                    "expected a file of 32 hex digits, made by `openssl rand -hex 16 > FILE`, got " +
+                        key.error().message);
   }
 
   void ReadUnit(const Field& field, std::set<std::string>& names, Server& server) {

@@ -36,7 +36,9 @@ std::optional<Address> ReadAddress(yaml::Problems& problems, const yaml::Field& 
   std::optional<Address> value;
   if (field.node.IsScalar()) value = Address::Parse(field.node.Scalar());
   if (!value)
-    return yaml::Refuse(problems, field, "an IPv4 or IPv6 address (IPv4-mapped ones in IPv4 spelling)");
+    return yaml::Refuse(
+        problems, field,
+        "an IPv4 or IPv6 address without port or prefix length (IPv4-mapped ones in IPv4 spelling)");
   if (!BelongsToAHost(*value)) return yaml::Refuse(problems, field, "the address of a host");
   return value;
 }

@@ -21,6 +21,8 @@ Broker::Broker(BrokerOptions options, SlicePort& port)
       memory_(MemoryOf(options_)),
       windows_(WindowsOf(options_)) {
   counts_.answers.resize(options_.tenants.size());
+  counts_.took.resize(options_.tenants.size());
+  counts_.waited.resize(options_.tenants.size());
   for (const auto& tenant : options_.tenants) queues_.emplace_back(tenant.queue);
 }
 
@@ -88,6 +90,7 @@ uint64_t Broker::Submit(Request request, Time now) {
   const uint64_t id = ++last_id_;
   Job job;
   const Duration wish = request.deadline.value_or(options_.default_deadline);
+  job.came = came;
   job.deadline = came + std::min(wish, options_.longest_deadline);
   Hold(request.held_bytes, account);
   known->requests++;
@@ -207,6 +210,7 @@ bool Broker::DeliverTo(uint32_t number, uint64_t id, Job& job, Time done_at, Tim
   BreakPromises(tenant);  // whatever else of it still waits is promised a slice anew
   state.free_at = done_at;
   job.state = State::kDelivered;
+  job.delivered = now;
   job.slice = number;
   job.cell = cell;
   job.look_at = StuckAt(number);
@@ -275,6 +279,8 @@ bool Broker::Complete(uint32_t slice, uint64_t id, Status status, std::span<cons
   } else if (outputs.size() != card.OutputBytes(job.request.rows)) {
     AnswerJob(job, {.status = Status::kFailed, .message = "the executor sent outputs of another size"});
   } else {
+    counts_.took[job.request.tenant].Add(now - job.came);
+    counts_.waited[job.request.tenant].Add(job.delivered - job.came);
     AnswerJob(job, {.outputs = outputs, .busy = busy});
   }
   FreeCell(slice, id, now);

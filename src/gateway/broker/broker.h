@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "gateway/broker/gpu_table.h"
+#include "gateway/broker/latency_histogram.h"
 #include "gateway/broker/memory_budget.h"
 #include "gateway/broker/model_table.h"
 #include "gateway/broker/request_queue.h"
@@ -147,6 +148,9 @@ struct ExecutorOffer {
 
 struct BrokerCounts {
   std::vector<std::array<uint64_t, kStatuses>> answers;  // by tenant and status
+  // By tenant, of requests that were answered `ok`: from when they came to the answer, and until a slice had
+  // them.
+  std::vector<LatencyHistogram> took, waited;
   uint64_t delivered = 0, replaced = 0, executors_lost = 0, wipes = 0;
   uint64_t late_completions = 0;  // of requests that were answered before: deadlines, cancellations
 };
@@ -252,7 +256,8 @@ class Broker {
     Request request;
     State state = State::kQueued;
     bool answered = false;
-    Time deadline{0};
+    Time came{0}, deadline{0};
+    Time delivered{0};   // when the slice was given it
     uint32_t lives = 2;  // executors that may die with it
     uint32_t not_executor = scheduler::kNobody;
     uint32_t slice = 0, cell = 0;  // while delivered

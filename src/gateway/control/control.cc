@@ -149,7 +149,8 @@ void Control::Turn() {
   for (const std::string& host : hosts_.Silent(now)) {
     const auto known = controller_.fleet().hosts.find(host);
     if (known == controller_.fleet().hosts.end() || !known->second.is_up) continue;
-    spdlog::warn("host {}: its node agent is silent", host);
+    // One that said that it stops is expected to be.
+    if (!known->second.HasEnded()) spdlog::warn("host {}: its node agent is silent", host);
     controller_.HostLost(host, Now());
   }
   controller_.Tick(Now());

@@ -41,6 +41,28 @@ TEST(Metrics, SayWhatRequestsOfAModelAreExpectedToTakeOnceThatIsLearnt) {
   EXPECT_THAT(text, Not(HasSubstr("slice=\"s1\",model=\"m\"}"))) << "nothing was learnt of it";
 }
 
+TEST(Metrics, SayHowLongRequestsTookAndHowLongTheyWaitedForASlice) {
+  BrokerBed bed;
+  bed.Join("one", 1, 1);
+  bed.Ask();
+  bed.Ask();  // waits for the first
+  bed.now += 4ms;
+  bed.Done(0);
+  bed.now += 4ms;
+  bed.Done(1);
+  bed.Ask();
+  bed.Done(2, Status::kFailed);
+  const std::string text = MetricsText(bed.broker, {});
+  for (const char* line :
+       {"seconds_bucket{tenant=\"alice\",le=\"0.002\"} 0\n",
+        "seconds_bucket{tenant=\"alice\",le=\"0.005\"} 1\n",
+        "seconds_bucket{tenant=\"alice\",le=\"0.01\"} 2\n",
+        "seconds_bucket{tenant=\"alice\",le=\"+Inf\"} 2\n", "seconds_sum{tenant=\"alice\"} 0.012\n",
+        "seconds_count{tenant=\"alice\"} 2\n", "seconds_count{tenant=\"bob\"} 0\n"})
+    EXPECT_THAT(text, HasSubstr(std::string("spillway_gateway_request_") + line));
+  EXPECT_THAT(text, HasSubstr("request_wait_seconds_sum{tenant=\"alice\"} 0.004\n"));
+}
+
 TEST(Metrics, OfAControllerSayWhatServesAndWhatIsLost) {
   using namespace scheduler;
   Fleet fleet;

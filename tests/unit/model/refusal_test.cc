@@ -59,10 +59,10 @@ TEST(Refusal, WrongTypes) {
   EXPECT_EQ(Problem(With(kText, "capacity: 6", "capacity: \"6\"")),
             "pool.yaml:11: pools.rack1.servers[s1].units[cpu].capacity: expected a number greater than 0, "
             "got the text \"6\"");
-  EXPECT_EQ(
-      Problem(With(kText, "vip: 203.0.113.53", "vip: [203.0.113.53]")),
-      "pool.yaml:5: services[dns].vip: expected an IPv4 or IPv6 address (IPv4-mapped ones in IPv4 spelling), "
-      "got a list");
+  EXPECT_EQ(Problem(With(kText, "vip: 203.0.113.53", "vip: [203.0.113.53]")),
+            "pool.yaml:5: services[dns].vip: expected an IPv4 or IPv6 address without port or prefix length "
+            "(IPv4-mapped ones in IPv4 spelling), "
+            "got a list");
   EXPECT_EQ(Problem(kSwitchText + kServiceText + "pools:\n  rack1:\n"),
             "pool.yaml:7: pools.rack1: expected a map, got nothing");
   EXPECT_EQ(Problem(With(kText, "capacity: 6", "capacity: 6, drain: yes")),
