@@ -122,12 +122,10 @@ double ReadThreshold(const Section& map, MeterKind kind) {
 
 TriggerConfig ReadTrigger(const Section& top, const MeterConfig& meter) {
   TriggerConfig trigger;
-  if (top.Required("trigger", meter.kind == MeterKind::kLatency
-                                  ? "a map such as {threshold: 100ms}"
-                                  : "a map such as {threshold: 80%}") == nullptr)
-    return trigger;
   const auto map = top.Need(
-      "trigger", {"threshold", "release_ratio", "second_report_after", "queue_high", "release_queue"});
+      "trigger", {"threshold", "release_ratio", "second_report_after", "queue_high", "release_queue"},
+      meter.kind == MeterKind::kLatency ? "a map such as {threshold: 100ms}"
+                                        : "a map such as {threshold: 80%}");
   if (!map) return trigger;
   trigger.threshold = ReadThreshold(*map, meter.kind);
   map->Number("release_ratio", trigger.release_ratio, 0.01, 1);

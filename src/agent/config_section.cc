@@ -36,9 +36,10 @@ std::optional<Section> Section::Find(std::string_view key,
   return Section(*problems_, {Path(key), 1, YAML::Node(YAML::NodeType::Map)}, known, keys_);
 }
 
-std::optional<Section> Section::Need(std::string_view key,
-                                     std::initializer_list<std::string_view> known) const {
-  map_.Need(key, fmt::format("a map with keys {}", fmt::join(known, ", ")));
+std::optional<Section> Section::Need(std::string_view key, std::initializer_list<std::string_view> known,
+                                     std::string_view expected) const {
+  map_.Need(key, expected.empty() ? fmt::format("a map with keys {}", fmt::join(known, ", "))
+                                  : std::string(expected));
   return Find(key, known);
 }
 

@@ -27,7 +27,9 @@ class Section {
 
   // Nothing where the key is absent.
   std::optional<Section> Find(std::string_view key, std::initializer_list<std::string_view> known) const;
-  std::optional<Section> Need(std::string_view key, std::initializer_list<std::string_view> known) const;
+  // `expected`: what is said where it is absent; empty: a map with those keys.
+  std::optional<Section> Need(std::string_view key, std::initializer_list<std::string_view> known,
+                              std::string_view expected = {}) const;
 
   // Each keeps `into` where the key is absent or wrong; bounds are inclusive.
   void Text(std::string_view key, std::string& into, std::string_view fallback) const;

@@ -178,6 +178,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
               ":6: meter.source: expected one of auto, bpf, af_packet, got \"pcap\"");
   ExpectError(6, "meter: {pending: 1000}", ":6: meter.pending: expected a power of two");
   ExpectError(6, "meter: latency", ":6: meter: expected a map, got \"latency\"");
+  ExpectError(7, "", "trigger: expected a map such as {threshold: 100ms}, got nothing");
   ExpectError(7, "trigger: {threshold: 100}",
               ":7: trigger.threshold: expected a time from 2us to 10m, such as 1ms, got \"100\"");
   ExpectError(7, "trigger: {threshold: 80%}", ":7: trigger.threshold: expected a time");
