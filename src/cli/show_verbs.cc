@@ -54,7 +54,7 @@ std::string StatusText(const json& s) {
   if (const int failing = units.value("failing_checks", 0); failing > 0)
     text += fmt::format(", {} failing their checks ({} ejected)", failing, units.value("ejected", 0));
   if (const int unresolved = units.at("unresolved").get<int>(); unresolved > 0)
-    text += fmt::format(", {} without a known next hop", unresolved);
+    text += fmt::format(", {} unresolved (next hop unknown; no new flows)", unresolved);
   const auto& table = s.at("flow_table");
   const auto capacity = table.at("capacity").get<double>(), used = table.at("used").get<double>();
   text += fmt::format("\nflow table     {} of {} entries used ({:.1f} %)\n", Scaled(used), Scaled(capacity),

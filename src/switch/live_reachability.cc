@@ -147,9 +147,10 @@ void LiveSwitch::LookAtHops() {
     unit.unreachable = !reach.in_ring();
     rings_due_.insert(unit.pool);
     const std::string name = UnitName(unit.pool, unit.server, unit.unit);
-    check_news_.push_back(unit.unreachable
-                              ? CheckNews{name + " cannot be reached: removed from the rings"}
-                              : CheckNews{name + " can be reached again: put back into the rings", false});
+    check_news_.push_back(
+        unit.unreachable
+            ? CheckNews{name + " is unresolved (its next hop is unknown): removed from the rings"}
+            : CheckNews{name + " can be reached again: put back into the rings", false});
   }
   if (touched)
     UpdateEjections();
