@@ -22,11 +22,16 @@ uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// So many at a time: frames have their turn, too.
+constexpr int kReportsPerTurn = 64;
+
 void TakeReports(ServerBalancer& balancer, int fd) {
   std::array<uint8_t, 256> bytes;
-  ssize_t length;
-  while ((length = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT)) >= 0)
+  for (int i = 0; i < kReportsPerTurn; i++) {
+    const ssize_t length = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (length < 0) return;
     (void)balancer.Accept({bytes.data(), static_cast<size_t>(length)}, NowNs());
+  }
 }
 
 // A batch is decided at one time: it was received at one.

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "clock.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::uint64_t kMaxListeners = 1024;
 constexpr std::size_t kReadBytes = 256 << 10;
+constexpr std::size_t kSentAtMost = 1 << 20;         // kept of answers that have left
+constexpr std::size_t kUnfinishedAtMost = 64 << 20;  // of requests that have not come whole, of all clients
 
 }  // namespace
 
@@ -140,6 +143,12 @@ void TcpListener::Read(std::uint64_t key, Connection& connection, Statistics& st
     at += kRequestBytes + request->payload_bytes;
   }
   connection.in.erase(0, at);
+  unfinished_ += connection.in.size() - std::exchange(connection.unfinished, connection.in.size());
+  if (unfinished_ > kUnfinishedAtMost && !connection.in.empty()) {
+    ++statistics.dropped;
+    Close(key);
+    return;
+  }
   Watch(key, connection);
 }
 
@@ -167,6 +176,11 @@ bool TcpListener::Flush(std::uint64_t key, Connection& connection) {
     connection.out_done += static_cast<std::size_t>(n);
     connection.held -= static_cast<std::size_t>(n);
   }
+  // A client that reads slower than it asks never empties it.
+  if (connection.out_done >= kSentAtMost && connection.out_done < connection.out.size()) {
+    connection.out.erase(0, connection.out_done);
+    connection.out_done = 0;
+  }
   if (connection.out_done == connection.out.size()) {
     connection.out.clear();
     connection.out_done = 0;
@@ -191,6 +205,7 @@ void TcpListener::Watch(std::uint64_t key, Connection& connection) {
 void TcpListener::Close(std::uint64_t key) {
   const auto found = connections_.find(key);
   ::close(found->second.fd);
+  unfinished_ -= found->second.unfinished;
   connections_.erase(found);
 }
 

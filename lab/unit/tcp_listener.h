@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TCP side of a unit: listening sockets and their connections, each carrying requests one
 // after the other, several at a time if the peer likes (answers then leave as they are done). A
-// connection that holds more than kHeldLimit bytes of answers is not read from until it has drained.
+// connection that holds more than kHeldLimit bytes of answers is not read from until it has drained; of
+// requests that come in parts, all connections together hold so much, and who brings more is closed.
 // Belongs to the server's thread.
 #pragma once
 
@@ -41,8 +42,9 @@ class TcpListener {
     std::string in;
     std::string out;
     std::size_t out_done = 0;
-    std::size_t held = 0;  // bytes of answers owed and not yet handed to the kernel
-    bool ended = false;    // the peer will send no more; answers owed still go out
+    std::size_t unfinished = 0;  // of `in`, as counted in unfinished_
+    std::size_t held = 0;        // bytes of answers owed and not yet handed to the kernel
+    bool ended = false;          // the peer will send no more; answers owed still go out
   };
 
   void Accept(int fd, Statistics& statistics);
@@ -57,6 +59,7 @@ class TcpListener {
   std::vector<int> listeners_;
   std::uint64_t next_key_;
   std::unordered_map<std::uint64_t, Connection> connections_;
+  std::size_t unfinished_ = 0;  // bytes of requests that have not come whole
 };
 
 }  // namespace spillway::unit

@@ -2,7 +2,6 @@
 #include "agent/config.h"
 
 #include <fmt/format.h>
-#include <net/if.h>
 
 #include <algorithm>
 #include <bit>
@@ -239,7 +238,9 @@ AgentConfig Read(yaml::Problems& problems, const Field& root, const std::string&
   const bool of_latency = config.meter.kind == MeterKind::kLatency;
   top.Text("interface", config.interface, kNeededByLatency);
   top.NotePlace("interface", config.places, file_name);
-  if (config.interface.size() >= IFNAMSIZ) top.Add("interface", "expected an interface's name");
+  if (top.Has("interface") && !model::IsInterfaceName(config.interface))
+    top.Add("interface",
+            fmt::format("expected an interface's name, got {}", yaml::Excerpt(config.interface)));
   config.services = ReadServices(top, of_latency && keys == nullptr);
   if (of_latency && !top.Has("interface"))
     top.Add("interface", "expected the interface on which the unit's requests arrive, got nothing");

@@ -104,10 +104,11 @@ Request HeadOf(MHD_Connection* connection, const std::string& method, const std:
 // The headers by which servers tell where a request ends and whose it is.
 struct Framing {
   int lengths = 0, codings = 0, authorizations = 0;
-  bool has_space = false;  // between a name and its colon
+  bool has_space = false;         // between a name and its colon
+  bool has_other_coding = false;  // than the one that is understood here
 };
 
-MHD_Result CountHeader(void* framing, MHD_ValueKind, const char* key, const char*) {
+MHD_Result CountHeader(void* framing, MHD_ValueKind, const char* key, const char* value) {
   Framing& counts = *static_cast<Framing*>(framing);
   const std::string_view name(key);
   const size_t length = name.find_last_not_of(" \t") + 1;
@@ -120,6 +121,8 @@ MHD_Result CountHeader(void* framing, MHD_ValueKind, const char* key, const char
                                                              : nullptr;
   if (count == nullptr) return MHD_YES;
   ++*count;
+  if (count == &counts.codings && (value == nullptr || strcasecmp(value, "chunked") != 0))
+    counts.has_other_coding = true;
   counts.has_space = counts.has_space || length != name.size();
   return MHD_YES;
 }
@@ -132,8 +135,27 @@ const char* Ambiguity(MHD_Connection* connection) {
   if (counts.has_space) return "expected no space after a header's name";
   if (counts.lengths + counts.codings > 1)
     return "expected one Content-Length or one Transfer-Encoding, got more";
+  if (counts.has_other_coding) return "expected Transfer-Encoding: chunked, or none";
   if (counts.authorizations > 1) return "expected one Authorization, got more";
   return nullptr;
+}
+
+// Decodes in place, but for %00: what is served must not end before what was asked for does. Returns the
+// length.
+size_t Unescape(void*, MHD_Connection*, char* text) {
+  constexpr std::string_view kNul = "%00";
+  size_t length = 0;
+  for (char* part = text; part != nullptr;) {
+    char* const nul = std::strstr(part, kNul.data());
+    if (nul != nullptr) *nul = '\0';
+    const size_t decoded = MHD_http_unescape(part);
+    std::memmove(text + length, part, decoded);
+    length += decoded;
+    if (nul != nullptr) length += kNul.copy(text + length, kNul.size());
+    part = nul == nullptr ? nullptr : nul + kNul.size();
+  }
+  text[length] = '\0';
+  return length;
 }
 
 int SocketOf(MHD_Connection* connection) {
@@ -402,8 +424,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::StartAsync(int listen_fd, AsyncH
       MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, MayConnect, &server->core_, Access,
       &server->core_, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, limits.connections,
       MHD_OPTION_CONNECTION_TIMEOUT, limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, Completed,
-      &server->core_, MHD_OPTION_NOTIFY_CONNECTION, Connected, &server->core_, MHD_OPTION_STRICT_FOR_CLIENT,
-      1, MHD_OPTION_END);
+      &server->core_, MHD_OPTION_NOTIFY_CONNECTION, Connected, &server->core_, MHD_OPTION_UNESCAPE_CALLBACK,
+      Unescape, nullptr, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     const int error = errno;
     close(listen_fd);

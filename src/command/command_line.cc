@@ -98,6 +98,8 @@ int Run(int argc, char** argv, const AddVerbs& add, const CheckOptions& check) {
   } catch (const nlohmann::json::exception& e) {
     // What answered is no daemon of ours, or one of another version.
     return Complain({ErrorCode::kSystem, std::string("unexpected answer: ") + e.what()});
+  } catch (const std::bad_alloc&) {
+    return Complain({ErrorCode::kSystem, "out of memory"});
   }
 }
 

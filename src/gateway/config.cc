@@ -70,15 +70,21 @@ void ReadExecutors(Problems& problems, const Field& field, const std::string& fi
     trust.token = ReadToken(problems, *f, file_name, "the executors' token");
 }
 
+bool IsSocketPath(std::string_view path) {
+  return !path.empty() && path.size() < sizeof(sockaddr_un::sun_path) &&
+         std::all_of(path.begin(), path.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+}
+
 void ReadFrames(Problems& problems, const Field& field, const std::string& file_name, GatewayConfig& config) {
-  constexpr const char* kForms = "ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or unix:PATH";
+  constexpr const char* kForms =
+      "ADDRESS:PORT, such as 127.0.0.1:9100 or [::1]:9100, or unix:PATH, of at most 107 characters";
   constexpr std::string_view kUnix = "unix:";
   for (const Field& entry : yaml::ReadList(problems, field, "a list of ADDRESS:PORT or unix:PATH")) {
     const auto text = yaml::ReadText(problems, entry, kForms);
     if (!text) continue;
     yaml::NotePlace(config.places, file_name, entry);
     const bool is_unix = text->starts_with(kUnix);
-    if (is_unix ? text->size() == kUnix.size() : !base::SocketAddress::Parse(*text))
+    if (is_unix ? !IsSocketPath(text->substr(kUnix.size())) : !base::SocketAddress::Parse(*text))
       yaml::Refuse(problems, entry, kForms);
     else if (is_unix && text->substr(kUnix.size()) == config.executors)
       problems.Add(entry.line, entry.path, "expected a path other than that of `executors`");
@@ -215,7 +221,7 @@ std::optional<std::string> ReadSocketPath(Problems& problems, const Field& field
   const std::string expected =
       fmt::format("the path of a UNIX socket, 1 to {} characters", sizeof(sockaddr_un::sun_path) - 1);
   const auto text = yaml::ReadText(problems, field, expected);
-  if (!text || (!text->empty() && text->size() < sizeof(sockaddr_un::sun_path))) return text;
+  if (!text || IsSocketPath(*text)) return text;
   problems.Add(field.line, field.path,
                fmt::format("expected {}, got {}", expected, yaml::Describe(field.node)));
   return std::nullopt;

@@ -44,13 +44,6 @@ bool IsPrime(uint64_t n) {
   return true;
 }
 
-bool IsInterfaceName(const std::string& text) {
-  constexpr size_t kLongest = 15;  // IFNAMSIZ less the NUL
-  if (text.empty() || text.size() > kLongest || text == "." || text == "..") return false;
-  return text.find_first_of("/: \t\n\v\f\r") == text.npos &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
-}
-
 class Parser {
  public:
   Parser(Problems& problems, std::string file_name) : problems_(problems), file_name_(std::move(file_name)) {}

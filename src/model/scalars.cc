@@ -32,6 +32,13 @@ std::optional<ServicePort> ParseServicePort(std::string_view text) {
   return port;
 }
 
+bool IsInterfaceName(const std::string& text) {
+  constexpr size_t kLongest = 15;  // IFNAMSIZ less the NUL
+  if (text.empty() || text.size() > kLongest || text == "." || text == "..") return false;
+  return text.find_first_of("/: \t\n\v\f\r") == text.npos &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+}
+
 std::optional<Address> ReadAddress(yaml::Problems& problems, const yaml::Field& field) {
   std::optional<Address> value;
   if (field.node.IsScalar()) value = Address::Parse(field.node.Scalar());

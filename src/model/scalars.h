@@ -14,6 +14,8 @@ namespace spillway::model {
 
 // "udp/53".
 std::optional<ServicePort> ParseServicePort(std::string_view text);
+// That an interface of Linux may have.
+bool IsInterfaceName(const std::string& text);
 // Refuses what no host can own: unspecified, multicast and broadcast addresses.
 std::optional<Address> ReadAddress(yaml::Problems& problems, const yaml::Field& field);
 std::optional<ServicePort> ReadServicePort(yaml::Problems& problems, const yaml::Field& field);

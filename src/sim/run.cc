@@ -233,6 +233,10 @@ class Cluster {
   size_t next_notice_ = 0;
 };
 
+// Whether it is to stop is asked each so many requests, and where those are rare, in simulated time.
+constexpr uint64_t kLookEvery = 4096;
+constexpr Time kLookAfter = 10'000'000'000;
+
 void Summarize(const Latencies& latencies, RunResult& result) {
   result.p50_ms = latencies.QuantileNs(0.5) / 1e6;
   result.p99_ms = latencies.QuantileNs(0.99) / 1e6;
@@ -263,6 +267,7 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
     const uint64_t flow = flows[(setup.flows_in_turn ? turn++ : hashes.Bits()) % flows.size()];
     return setup.flows_are_spread ? spw_spread(flow, draws++) : flow;
   };
+  Time look_at = 0;
   std::array<uint64_t, kAnnounced> hash;
   std::array<Balancer::Candidates, kAnnounced> ask;
   for (uint64_t& h : hash) cluster.Announce(h = next_hash());
@@ -274,6 +279,11 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
     if (i == setup.warm_up) {
       begin = came;
       cluster.service_times().FixHeavyAmong(setup.requests);
+    }
+    if (setup.stop && (i % kLookEvery == 0 || came >= look_at)) {
+      look_at = came + kLookAfter;
+      result.interrupted = setup.stop();
+      if (result.interrupted) return result;
     }
     const double multiplier = cluster.service_times().Draw(service);
     Time now = came;
@@ -311,6 +321,7 @@ RunResult RunSeveral(const RunSetup& setup, uint32_t runs) {
     RunSetup own = setup;
     own.seed += uint64_t{r} << 32;  // a sweep's points have neighbouring seeds
     const RunResult one = Run(own, &latencies);
+    if (one.interrupted) return one;
     all.loss += one.loss / runs;
     all.requests += one.requests;
     all.dropped += one.dropped;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "sim/latencies.h"
@@ -31,9 +32,12 @@ struct RunSetup {
   Duration silent_after{0};
   double threshold_try = 1;                 // one of policy->trigger.tries
   double wait_weight = 1, work_weight = 0;  // one of the omniscient's
+  // Asked now and then; true ends the run, whose result is then `interrupted` and says nothing else.
+  std::function<bool()> stop = {};
 };
 
 struct RunResult {
+  bool interrupted = false;
   double p50_ms = 0, p99_ms = 0, p999_ms = 0, mean_ms = 0;  // of the answered, late ones included
   double loss = 0;        // share without an answer, or answered later than the limit
   uint64_t requests = 0;  // measured

@@ -160,7 +160,13 @@ SweepResult RunSweep(const Scenario& scenario, unsigned threads, const Progress&
     for (;;) {
       const size_t i = next++;
       if (i >= plan.size() || stopped) break;
-      results[i] = RunSeveral(plan[i].setup, plan[i].runs);
+      RunSetup setup = plan[i].setup;
+      setup.stop = [&] { return stopped || (stop && stop()); };
+      results[i] = RunSeveral(setup, plan[i].runs);
+      if (results[i].interrupted) {
+        stopped = true;
+        break;
+      }
       const base::MutexLock lock(books.mutex);
       books.done[i] = 1;
       books.finished++;

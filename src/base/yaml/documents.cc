@@ -135,6 +135,10 @@ Result<std::string> ReadStandardInput() {
 Result<std::string> ReadInputFile(const std::string& path) {
   std::error_code ignored;  // opening it says it better
   if (std::filesystem::is_directory(path, ignored)) return Unreadable(path, EISDIR);
+  // Nobody may ever write into a named pipe; a shell's `<(...)` is one that somebody does write into.
+  if (std::filesystem::is_fifo(path, ignored) && !path.starts_with("/dev/") && !path.starts_with("/proc/"))
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("{}: expected a readable file, got a named pipe", base::Printable(path)));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) return Unreadable(path, errno);

@@ -58,6 +58,31 @@ void ReadExtent(Problems& problems, const MapReader& map, Scenario& scenario) {
        [&](const Field& f) { return yaml::ReadInteger(problems, f, 0, UINT64_MAX); });
 }
 
+// Each list has a bound of its own; what a sweep holds is by their products.
+constexpr uint64_t kMaxPoints = 200'000;   // rows, all in memory
+constexpr uint64_t kMaxEntries = 200'000;  // servers times switches, a table entry of 1 KiB each
+
+void CheckSize(Problems& problems, const Field& field, const Scenario& scenario) {
+  uint64_t points = 0;
+  for (const App& app : scenario.apps) {
+    points += uint64_t{scenario.ArrivalsOf(app).size()} * scenario.ValuesOf(app).size() *
+              scenario.ReportsOf(app).size() * scenario.policies.size();
+    uint64_t servers = 0;
+    for (const ServerGroup& group : app.groups) servers += group.count;
+    if (servers * scenario.switches > kMaxEntries)
+      problems.Add(
+          field.line, field.path,
+          fmt::format("expected at most {} servers of app {}, as each of {} switches knows all, got {}",
+                      kMaxEntries / scenario.switches, app.name, scenario.switches, servers));
+  }
+  if (points > kMaxPoints)
+    problems.Add(
+        field.line, field.path,
+        fmt::format("expected at most {} rows (apps, their arrivals, loads and reports, each with each "
+                    "policy), got {}",
+                    kMaxPoints, points));
+}
+
 Scenario ReadScenario(Problems& problems, const Field& field, const std::string& folder) {
   MapReader map(
       problems, field,
@@ -91,6 +116,7 @@ Scenario ReadScenario(Problems& problems, const Field& field, const std::string&
        [&](const Field& f) { return yaml::ReadNumber(problems, f, 1, 1e6); });
   Take(scenario.silent_after, map.Find("silent_after"),
        [&](const Field& f) { return yaml::ReadTime(problems, f, std::chrono::milliseconds(10), kMaxTime); });
+  if (problems.none()) CheckSize(problems, field, scenario);
   return scenario;
 }
 

@@ -170,7 +170,8 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(3, "unit: 8", ":3: unit: expected a whole number from 0 to 7");
   ExpectError(3, "unti: 1", ":3: unknown key \"unti\", did you mean unit?");
   ExpectError(3, "", "unit: expected a whole number from 0 to 7, got nothing");
-  ExpectError(4, "interface: a-name-much-too-long", ":4: interface: expected");
+  for (const char* name : {"a-name-much-too-long", "\"\"", "\"a\\nb\"", "a/b"})
+    ExpectError(4, std::string("interface: ") + name, ":4: interface: expected an interface's name, got");
   ExpectError(5, "services: [sctp/53]", ":5: services[#1]: expected tcp/PORT or udp/PORT");
   ExpectError(5, "services: [udp/53, udp/53]", ":5: services[#2]: duplicate service udp/53");
   ExpectError(5, "services: [udp/65536]", ":5: services[#1]: expected tcp/PORT or udp/PORT");

@@ -166,6 +166,8 @@ TEST_F(Http, RefusesWhatAProxyMayHaveReadOtherwise) {
            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
            "Transfer-Encoding : chunked\r\n",
            "Transfer-Encoding: chunked\r\ntransfer-encoding: identity\r\n",
+           "Transfer-Encoding: xchunked\r\n",
+           "Transfer-Encoding: gzip, chunked\r\n",
            "Content-Length: 2\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
        }) {
     const std::string answer =
@@ -174,6 +176,16 @@ TEST_F(Http, RefusesWhatAProxyMayHaveReadOtherwise) {
     EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << headers << "is followed by a second answer";
   }
   EXPECT_EQ(handled, 0);
+}
+
+TEST_F(Http, APathDoesNotEndAtAnEscapedNul) {
+  std::string path;
+  Serve([&path](const Request& request) {
+    path = request.path;
+    return Echo(request);
+  });
+  Raw("GET /v1/a%20b%00/c%2Fd%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(path, "/v1/a b%00/c/d%00");
 }
 
 TEST_F(Http, OutlivesGarbage) {

@@ -89,7 +89,10 @@ TEST(GatewayConfig, AddressesAndSocketsAreCheckedWithTheirLines) {
   EXPECT_THAT(problem("health: 127.0.0.1:99999\n"), HasSubstr("g.yaml:3: health: expected ADDRESS:PORT"));
   EXPECT_THAT(problem("frames:\n  - 127.0.0.1:2\n  - nix:/x\n"),
               HasSubstr("g.yaml:5: frames[#2]: expected ADDRESS:PORT"));
-  EXPECT_THAT(problem("frames: [\"unix:\"]\n"), HasSubstr("or unix:PATH, got the text \"unix:\""));
+  EXPECT_THAT(problem("frames: [\"unix:\"]\n"),
+              HasSubstr("or unix:PATH, of at most 107 characters, got the text \"unix:\""));
+  EXPECT_THAT(problem("frames: [\"unix:" + std::string(108, 'x') + "\"]\n"),
+              HasSubstr("of at most 107 characters"));
   EXPECT_EQ(problem("frames: [\"unix:/e\"]\n"),
             "g.yaml:3: frames[#1]: expected a path other than that of `executors`");
   EXPECT_EQ(problem("frames: [\"unix:/f\", \"unix:/f\"]\n"), "g.yaml:3: frames[#2]: duplicate address");

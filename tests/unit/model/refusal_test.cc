@@ -2,6 +2,8 @@
 // What is refused, and with which words. Lines of kText are numbered in pool_text.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -320,6 +322,11 @@ TEST(Refusal, FilesThatCannotBeRead) {
   auto folder = LoadConfig(testing::TempDir());
   ASSERT_FALSE(folder);
   EXPECT_THAT(folder.error().message, HasSubstr(": expected a readable file: Is a directory"));
+  const std::string pipe = testing::TempDir() + "/spillway-pipe";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(LoadConfig(pipe).error().message, HasSubstr(": expected a readable file, got a named pipe"));
+  unlink(pipe.c_str());
   auto long_name = LoadConfig(std::string(5000, 'x'));
   ASSERT_FALSE(long_name);
   EXPECT_THAT(long_name.error().message, HasSubstr("xxx: expected a readable file: File name too long"));

@@ -172,6 +172,16 @@ TEST(Sweep, StopsWhenAskedAndKeepsWholeRowsOnly) {
   EXPECT_EQ(sweep.rows.size(), 2u);
 }
 
+TEST(Sweep, StopsInTheMiddleOfARun) {
+  Scenario scenario = Dns({50});
+  scenario.policies = {UnitPolicy("wrr", SPW_UNIT_WRR)};
+  scenario.requests = 1'000'000'000'000;
+  int asked = 0;
+  const SweepResult sweep = RunSweep(scenario, 1, nullptr, [&] { return ++asked == 3; });
+  EXPECT_TRUE(sweep.interrupted);
+  EXPECT_TRUE(sweep.rows.empty());
+}
+
 TEST(Sweep, TakesPercentilesOverAllRunsOfAPoint) {
   Scenario scenario = Dns({90});
   scenario.policies = {UnitPolicy("least-loaded", SPW_UNIT_LEAST_LOADED)};

@@ -252,5 +252,22 @@ TEST(ScenarioRefusal, MoreServersInAllThanTenThousand) {
               HasSubstr("sim.apps[a]: expected at most 10000 servers, got 10001"));
 }
 
+// Each list is within its own bounds, what they make together would fill a machine's memory.
+TEST(ScenarioRefusal, MoreThanMemoryHolds) {
+  const std::string app =
+      "sim:\n  name: n\n  apps:\n    - name: a\n      servers: 10000\n"
+      "      units: [{name: u, kind: cpu, service: 1ms}]\n";
+  EXPECT_THAT(
+      Problem(app + "  switches: 64\n  load_pct: [50]\n  policies: [{name: headroom}]\n"),
+      HasSubstr("expected at most 3125 servers of app a, as each of 64 switches knows all, got 10000"));
+  std::string loads, policies;
+  for (int i = 1; i <= 1000; i++) loads += std::to_string(i) + ", ";
+  for (int i = 0; i < 201; i++) policies += "{name: p" + std::to_string(i) + ", unit_policy: wrr}, ";
+  EXPECT_THAT(
+      Problem(app + "  load_pct: [" + loads + "]\n  policies: [" + policies + "]\n"),
+      HasSubstr("expected at most 200000 rows (apps, their arrivals, loads and reports, each with each "
+                "policy), got 201000"));
+}
+
 }  // namespace
 }  // namespace spillway::sim
