@@ -36,7 +36,8 @@ report::Chart MakeChart(const ExperimentSpec& spec, const Results& results, cons
   report::Chart chart;
   chart.title = title;
   if (quantity.has_interval)
-    chart.note = fmt::format("Over {} slices, with the {:.0f} % interval.", spec.rounds, 100 * kConfidence);
+    chart.note =
+        fmt::format("Over {}, with the {:.0f} % interval.", SlicesText(results.rows), 100 * kConfidence);
   if (spec.predict) chart.note += " Measured: solid. Simulated: dashed.";
   chart.x = {spec.grow == ExperimentSpec::Grow::kWork ? "Offered load, by larger requests" : "Offered load",
              fmt::format("% of what {} sustains", model::ToString(spec.capacity_under))};
@@ -235,7 +236,7 @@ report::Table ResultTable(const Results& results) {
 
 report::Document ResultDocument(const std::string& name, const std::vector<Part>& parts) {
   report::Document document("lab." + name);
-  document.SetRounds(parts.front().spec.rounds);
+  document.SetRounds(MostSlices(parts.front().results.rows));
   for (const Part& part : parts) {
     AddRows(document, part);
     AddRatios(document, part);

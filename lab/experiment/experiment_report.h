@@ -43,6 +43,9 @@ std::string ResultText(const std::vector<Part>& parts);
 std::string FindingsText(const ExperimentSpec& spec, const Results& results);
 // What ran and how, for the page.
 std::string HowMeasured(const ExperimentSpec& spec, const Results& results);
+// What was played of each policy at a load: the most at any; "6 slices (3 at 80 %)".
+int MostSlices(const std::vector<Row>& rows);
+std::string SlicesText(const std::vector<Row>& rows);
 // "answers what host-only loses at 90 %, 95 %; nowhere worse": a policy against the baseline, in one line.
 std::string Conclusion(const ExperimentSpec& spec, const Results& results, const Finding& finding);
 // "40 %, 60 %".

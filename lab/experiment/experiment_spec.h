@@ -3,6 +3,7 @@
 // which policies meet which loads, for how long and how often.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,6 +56,8 @@ struct ExperimentSpec {
   // How a load level is reached: by more requests, or by larger ones at the first level's rate.
   enum class Grow { kRate, kWork } grow = Grow::kRate;
 
+  // At how many two policies are compared, at most.
+  size_t MostLoads() const { return load_pct.size() + static_cast<size_t>(further); }
   // The work of a request at this level, as a factor of what the units' specifications say.
   double WorkAt(double level_pct) const { return grow == Grow::kWork ? level_pct / load_pct.front() : 1; }
   // Requests/s as a share of the joint capacity at work 1, in percent.

@@ -44,6 +44,25 @@ std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
                              spec.capacity_within_pct));
 }
 
+// "Interrupted: 3 of 6 rounds were played at 80 % load, none at 90 %, 100 %."
+std::string InterruptedText(const ExperimentSpec& spec, const std::vector<Row>& rows) {
+  std::vector<std::string> parts;
+  std::vector<double> missing;
+  const std::string& first = spec.policies.front().name;
+  for (double load : spec.load_pct) {
+    const Row* row = FindRow(rows, first, load);
+    if (row == nullptr) missing.push_back(load);
+  }
+  for (const Row& row : rows)
+    if (row.policy == first && row.interrupted)
+      parts.push_back(
+          fmt::format("{} of {} rounds were played at {:.0f} % load", row.slices, spec.rounds, row.load_pct));
+  if (!missing.empty())
+    parts.push_back(fmt::format("{} at {}", parts.empty() ? "no round was played" : "none", Loads(missing)));
+  return fmt::format("Interrupted: {}{}only rounds that all policies finished count.\n",
+                     fmt::join(parts, ", "), parts.empty() ? "" : "; ");
+}
+
 // How the machine behaved, and the client.
 std::string MachineText(const ExperimentSpec& spec, const Results& results) {
   int slices = 0, replays = 0, disturbed = 0, slow = 0;
@@ -57,13 +76,10 @@ std::string MachineText(const ExperimentSpec& spec, const Results& results) {
     least_sent = std::min(least_sent, row.sent_pct);
     if (row.late_p99_ms) late = std::max(late.value_or(0), *row.late_p99_ms);
   }
-  std::string text =
-      results.interrupted
-          ? "Interrupted: only rounds that all policies finished count; loads are missing, or rounds of "
-            "the last.\n"
-          : "";
+  std::string text = results.interrupted ? InterruptedText(spec, results.rows) : "";
   text += fmt::format(
-      "Machine: {} slices; {} were played again because the machine was disturbed (a CPU woke over {:g} ms "
+      "Machine: {} slices of all policies together; {} were played again because the machine was disturbed "
+      "(a CPU woke over {:g} ms "
       "late, or over {:g} % of CPU time was stolen) or slow (a request took over {:g} times its CPU time in "
       "other slices), {} were kept though it was disturbed, {} though it was slow.",
       slices, replays, Disturbance::kLateWakeMs, Disturbance::kMaxStolenPct, kSlow, disturbed, slow);
@@ -97,7 +113,36 @@ std::string P99Text(const Finding& finding) {
   add(P99Verdict::kNoDifference, finding.same_pct);
   add(P99Verdict::kWorse, finding.worse_pct);
   add(P99Verdict::kHarmful, finding.harmful_pct);
+  add(P99Verdict::kTooFewRounds, finding.unjudged_pct);
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// The loads at which there is a verdict.
+std::vector<double> JudgedPct(const Finding& finding) {
+  std::vector<double> judged;
+  for (const auto* loads : {&finding.better_pct, &finding.same_pct, &finding.worse_pct, &finding.harmful_pct})
+    judged.insert(judged.end(), loads->begin(), loads->end());
+  std::sort(judged.begin(), judged.end());
+  return judged;
+}
+
+// How verdicts came about, or why there are none.
+std::string VerdictsText(const ExperimentSpec& spec, const Results& results) {
+  bool judged = false, unjudged = false;
+  for (const Finding& finding : results.findings) {
+    judged = judged || !JudgedPct(finding).empty();
+    unjudged = unjudged || !finding.unjudged_pct.empty();
+  }
+  const std::string slices =
+      fmt::format("{} of {:g} s (seed {})", SlicesText(results.rows), spec.seconds, spec.seed);
+  const size_t loads = spec.MostLoads();
+  const std::string enough = fmt::format("at least {} slices of each policy{}", RoundsForVerdict(loads),
+                                         loads == 1 ? "" : fmt::format(" at each of {} loads", loads));
+  if (unjudged && !judged) return fmt::format("Verdicts: none over {}; they take {}.\n", slices, enough);
+  return fmt::format(
+      "Verdicts: by the interval of the ratio of p99 over {}, {:.0f} % sure for all loads together; harmful: "
+      "all of it above {:g}{}.\n",
+      slices, 100 * kConfidence, kHarmfulRatio, unjudged ? "; a verdict takes " + enough : "");
 }
 
 std::string PolicyText(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
@@ -139,6 +184,22 @@ std::string Loads(const std::vector<double>& loads) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+int MostSlices(const std::vector<Row>& rows) {
+  int most = 0;
+  for (const Row& row : rows) most = std::max(most, row.slices);
+  return most;
+}
+
+std::string SlicesText(const std::vector<Row>& rows) {
+  const int most = MostSlices(rows);
+  std::vector<std::string> fewer;
+  for (const Row& row : rows)
+    if (row.slices < most && row.policy == rows.front().policy)
+      fewer.push_back(fmt::format("{} at {:.0f} %", row.slices, row.load_pct));
+  return fmt::format("{} slice{}{}", most, most == 1 ? "" : "s",
+                     fewer.empty() ? "" : fmt::format(" ({})", fmt::join(fewer, ", ")));
+}
+
 std::string HowMeasured(const ExperimentSpec& spec, const Results& results) {
   const Calibration& c = results.calibration;
   std::string units;
@@ -147,12 +208,12 @@ std::string HowMeasured(const ExperimentSpec& spec, const Results& results) {
                          unit.measured ? "" : " (taken over from its like)");
   return WhatRan(spec) + " " + FullLoad(spec, c) + (units.empty() ? "" : " (alone: " + units + ")") +
          fmt::format(
-             ". {} slices of {:g} s of each policy at each load, all policies in each round, in random order "
+             ". {} of {:g} s of each policy at each load, all policies in each round, in random order "
              "(seed {}). Percentiles are over all slices, and the band is their {:.0f} % interval. A request "
              "is "
              "lost if it gets no answer, or one after more than {:.1f} ms: ten times the unloaded latency of "
              "{:.1f} ms{}. In the percentiles a request without an answer stands for the client's time-out.",
-             spec.rounds, spec.seconds, spec.seed, 100 * kConfidence, c.limit_ms, c.unloaded_ms,
+             SlicesText(results.rows), spec.seconds, spec.seed, 100 * kConfidence, c.limit_ms, c.unloaded_ms,
              HasQuota(spec) ? " (taken to be at least the period of the units' CPU quotas)" : "");
 }
 
@@ -172,9 +233,13 @@ std::string Conclusion(const ExperimentSpec& spec, const Results& results, const
   std::vector<double> above = finding.worse_pct;
   above.insert(above.end(), finding.harmful_pct.begin(), finding.harmful_pct.end());
   std::sort(above.begin(), above.end());
-  if (spec.rounds < static_cast<int>(kMinRounds))
-    return text + fmt::format(" has too few slices for a comparison of latencies (at least {}).", kMinRounds);
-  return text + (above.empty() ? " is nowhere shown to be slower." : " is slower at " + Loads(above) + ".");
+  if (!above.empty()) return text + " is slower at " + Loads(above) + ".";
+  const std::vector<double> judged = JudgedPct(finding);
+  if (judged.empty())
+    return text + fmt::format(" has too few slices for a comparison of latencies (at least {}).",
+                              RoundsForVerdict(spec.MostLoads()));
+  return text + (finding.unjudged_pct.empty() ? " is nowhere shown to be slower."
+                                              : " is not shown to be slower at " + Loads(judged) + ".");
 }
 
 std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
@@ -188,13 +253,9 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
   if (!off.empty()) text += "Measured over simulated, median of the levels, p50 and p99: " + off + ".\n";
   if (const auto agreement = AgreementOf(results.rows)) text += AgreementText(*agreement);
   text += fmt::format(
-      "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n"
-      "Verdicts: by the interval of the ratio of p99 over {} slices of {:g} s (seed {}), {:.0f} % sure for "
-      "all "
-      "loads together; harmful: all of it above {:g}.\n",
-      FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct,
-      spec.rounds, spec.seconds, spec.seed, 100 * kConfidence, kHarmfulRatio);
-  return text + MachineText(spec, results);
+      "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n",
+      FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct);
+  return text + VerdictsText(spec, results) + MachineText(spec, results);
 }
 
 std::string ResultText(const std::vector<Part>& parts) {

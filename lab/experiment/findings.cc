@@ -134,6 +134,9 @@ Finding JudgeOne(const std::vector<Row>& rows, const std::string& policy, double
       case P99Verdict::kHarmful:
         finding.harmful_pct.push_back(row->load_pct);
         break;
+      case P99Verdict::kTooFewRounds:
+        finding.unjudged_pct.push_back(row->load_pct);
+        break;
     }
   }
   return finding;

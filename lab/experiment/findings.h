@@ -113,8 +113,8 @@ struct Finding {
   std::optional<Loss> first_loss;
   // LoadRatio to the baseline, and to the best policy, at most 1.
   std::optional<double> over_baseline, over_best;
-  // Levels by the verdict on its p99 against the baseline's.
-  std::vector<double> better_pct, same_pct, worse_pct, harmful_pct;
+  // Levels by the verdict on its p99 against the baseline's; unjudged: too few rounds for one.
+  std::vector<double> better_pct, same_pct, worse_pct, harmful_pct, unjudged_pct;
 };
 
 // At how many times the other's load a policy begins to lose. Where both begin at one level, by how

@@ -41,6 +41,9 @@ double TailOf(size_t rounds, double confidence) {
   return NormalTail(std::sqrt(n / (n - 1)) * StudentT((1 - confidence) / 2, n - 1));
 }
 
+// The share of inversions that may be as far from 1, of a difference at one of so many loads.
+double MostChance(size_t loads) { return (1 - kConfidence) / 2 / static_cast<double>(loads) + 1e-12; }
+
 // Nothing over nothing is 1: neither lost a request.
 double RatioOf(double mine, double theirs) { return mine == theirs ? 1 : mine / theirs; }
 
@@ -85,13 +88,22 @@ std::string_view ToString(P99Verdict verdict) {
       return "worse";
     case P99Verdict::kHarmful:
       return "harmful";
+    case P99Verdict::kTooFewRounds:
+      return "too few slices for a verdict";
   }
   return "";
+}
+
+size_t RoundsForVerdict(size_t loads) {
+  size_t rounds = kMinRounds;
+  while (std::ldexp(1.0, -static_cast<int>(rounds)) > MostChance(loads)) rounds++;
+  return rounds;
 }
 
 PairedBootstrap::PairedBootstrap(const std::vector<std::vector<SliceOutcome>>& policies, uint64_t seed,
                                  size_t loads, int resamples)
     : rounds_(policies.front().size()),
+      loads_(loads),
       ratio_confidence_(1 - (1 - kConfidence) / static_cast<double>(loads)),
       seed_(seed),
       all_(rounds_, 1) {
@@ -192,12 +204,12 @@ P99Comparison PairedBootstrap::Compare(size_t policy, size_t other) const {
   comparison.ratio =
       by_loss ? RatioOf(Lost(mine, all_), Lost(theirs, all_)) : RatioOf(mine.p99_ms, theirs.p99_ms);
   comparison.interval = IntervalOf(std::move(ratios), ratio_confidence_);
-  if (!comparison.interval) return comparison;
+  if (!comparison.interval || rounds_ < RoundsForVerdict(loads_)) return comparison;
   const P99Verdict by_interval = VerdictOf(*comparison.interval);
   const bool better = by_interval == P99Verdict::kBetter;
   const double chance =
       ChanceOf(better ? Differences(theirs, mine, by_loss) : Differences(mine, theirs, by_loss), seed_);
-  if (chance <= (1 - ratio_confidence_) / 2 + 1e-12) comparison.verdict = by_interval;
+  comparison.verdict = chance <= MostChance(loads_) ? by_interval : P99Verdict::kNoDifference;
   return comparison;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How policies compare at one load, from slices that were played in rounds: percentiles over all slices of a
-// policy, the interval of their ratio, and the verdict on it (better, worse, harmful, no difference shown).
+// policy, the interval of their ratio, and the verdict on it (better, worse, harmful, no difference shown),
+// or that there are too few rounds for one.
 // Pure; the same seed gives the same intervals on any machine.
 //
 // A resample draws rounds with replacement and takes the slices of all policies from the rounds drawn, so
@@ -44,9 +45,10 @@ struct Interval {
 // Of one policy's p99 against another's.
 enum class P99Verdict {
   kBetter,        // the interval lies below 1, and the randomization test shows a difference
-  kNoDifference,  // neither, or there are too few rounds
+  kNoDifference,  // neither, though there were rounds enough to show one
   kWorse,         // above 1
   kHarmful,       // above kHarmfulRatio
+  kTooFewRounds,  // than RoundsForVerdict, or a policy without a request: nothing could be shown
 };
 inline constexpr double kHarmfulRatio = 1.15;
 [[nodiscard]] std::string_view ToString(P99Verdict verdict);  // "better", "no difference shown", ...
@@ -54,13 +56,16 @@ inline constexpr double kHarmfulRatio = 1.15;
 struct P99Comparison {
   double ratio = 1;                  // of p99 over all slices
   std::optional<Interval> interval;  // of the ratio; nullopt: too few rounds
-  P99Verdict verdict = P99Verdict::kNoDifference;
+  P99Verdict verdict = P99Verdict::kTooFewRounds;
 };
 
 inline constexpr int kResamples = 10'000;
 inline constexpr double kConfidence = 0.9;  // of a percentile's interval; of all ratios' together
-// With fewer there is no interval, and no difference is shown.
+// With fewer there is no interval.
 inline constexpr size_t kMinRounds = 4;
+// With fewer there is no verdict at any of so many loads: even if all rounds differ in the same way, the
+// randomization test finds chance enough to explain it.
+[[nodiscard]] size_t RoundsForVerdict(size_t loads);
 
 class PairedBootstrap {
  public:
@@ -94,7 +99,7 @@ class PairedBootstrap {
   [[nodiscard]] std::vector<double> Differences(const Policy& mine, const Policy& theirs, bool by_loss) const;
   [[nodiscard]] std::optional<Interval> IntervalOf(std::vector<double> values, double confidence) const;
 
-  size_t rounds_;
+  size_t rounds_, loads_;
   double ratio_confidence_;
   uint64_t seed_;
   double longest_ms_ = 0;

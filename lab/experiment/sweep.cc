@@ -152,8 +152,7 @@ Result<Swept> Sweep(Bed& bed, MachineWatch& watch, const std::vector<double>& le
       swept.interrupted = base::Interrupted();
     }
     if (swept.interrupted && !KeepWholeRounds(level)) break;
-    for (Row& row : Summarise(level, spec.baseline, spec.seed,
-                              spec.load_pct.size() + static_cast<size_t>(spec.further))) {
+    for (Row& row : Summarise(level, spec.baseline, spec.seed, spec.MostLoads())) {
       row.interrupted = swept.interrupted;
       swept.rows.push_back(std::move(row));
     }

@@ -120,6 +120,49 @@ TEST(ExperimentReport, TheConclusionSaysWhatIsAnsweredAndWhereItIsSlower) {
       "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");
 }
 
+TEST(ExperimentReport, WhatWasInterruptedCountsTheRoundsPlayedAndJudgesNothing) {
+  Part part = MakePart("", false);
+  part.spec.load_pct = {50, 80, 90};
+  part.spec.rounds = 6;
+  part.results.interrupted = true;
+  const std::vector<Slice> slow(3, Slices(8).front()), quick(3, Slices(4).front());
+  part.results.rows = Summarise({50, 100, 1, {"host-only", "mine"}, {slow, quick}}, 0, 1, 3);
+  for (Row& row : part.results.rows) row.interrupted = true;
+  part.results.findings = Judge(part.results.rows, "host-only", 1, 0.1);
+  const std::string text = ResultText({part});
+  EXPECT_THAT(text, HasSubstr("Interrupted: 3 of 6 rounds were played at 50 % load, none at 80 %, 90 %;"));
+  EXPECT_THAT(text, HasSubstr("0.50 too few slices for a verdict"));
+  EXPECT_THAT(text, HasSubstr("p99 against host-only: too few slices for a verdict at 50 %."));
+  EXPECT_THAT(text, HasSubstr("mine has too few slices for a comparison of latencies (at least 6)."));
+  EXPECT_THAT(text, HasSubstr("Verdicts: none over 3 slices of 1.5 s (seed 1); they take at least 6 slices"));
+  EXPECT_THAT(text, HasSubstr("Machine: 6 slices of all policies together;"));
+  EXPECT_THAT(text, Not(HasSubstr("no difference")));
+  EXPECT_THAT(text, Not(HasSubstr("nowhere")));
+  EXPECT_THAT(text, Not(HasSubstr("6 slices of 1.5")));
+  const auto document = ResultDocument("e", {part});
+  EXPECT_EQ(document.Json()["rounds"], 3);
+  EXPECT_EQ(document.Json()["rows"][1]["verdict_on_baseline"], "too few slices for a verdict");
+  EXPECT_THAT(HowMeasured(part.spec, part.results), HasSubstr(". 3 slices of 1.5 s of each policy"));
+}
+
+TEST(ExperimentReport, AnInterruptedLoadIsNotJudgedWithThoseThatWerePlayed) {
+  Part part = MakePart("", false);
+  part.spec.load_pct = {50, 80};
+  part.results.interrupted = true;
+  const std::vector<Slice> few(2, Slices(4).front());
+  for (Row& row : Summarise({80, 100, 1, {"host-only", "mine"}, {few, few}}, 0, 1)) {
+    row.interrupted = true;
+    part.results.rows.push_back(std::move(row));
+  }
+  part.results.findings = Judge(part.results.rows, "host-only", 1, 0.1);
+  const std::string text = ResultText({part});
+  EXPECT_THAT(text, HasSubstr("Interrupted: 2 of 5 rounds were played at 80 % load; only rounds"));
+  EXPECT_THAT(text, HasSubstr("better at 50 %; too few slices for a verdict at 80 %."));
+  EXPECT_THAT(text, HasSubstr("mine is not shown to be slower at 50 %."));
+  EXPECT_THAT(text, HasSubstr("over 5 slices (2 at 80 %) of 1.5 s"));
+  EXPECT_EQ(ResultDocument("e", {part}).Json()["rounds"], 5);
+}
+
 TEST(ExperimentReport, TheTextSaysHowFarOffTheSimulatorWas) {
   EXPECT_THAT(ResultText({MakePart("dns", true)}),
               HasSubstr("p50 and p99: host-only 2.00 and 2.00, mine 0.50 and 0.80."));

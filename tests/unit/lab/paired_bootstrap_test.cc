@@ -37,7 +37,20 @@ TEST(PairedBootstrap, WithFewRoundsThereIsNoIntervalAndNoVerdict) {
   const P99Comparison c = PairedBootstrap({slow, quick}, 1).Compare(0, 1);
   EXPECT_EQ(c.ratio, 100);
   EXPECT_FALSE(c.interval);
-  EXPECT_EQ(c.verdict, P99Verdict::kNoDifference);
+  EXPECT_EQ(c.verdict, P99Verdict::kTooFewRounds);
+}
+
+TEST(PairedBootstrap, TheMoreLoadsTheMoreRoundsAVerdictTakes) {
+  EXPECT_EQ(RoundsForVerdict(1), 5u) << "2^-5 is below 0.05, 2^-4 is not";
+  EXPECT_EQ(RoundsForVerdict(2), 6u);
+  EXPECT_EQ(RoundsForVerdict(3), 6u);
+  EXPECT_EQ(RoundsForVerdict(6), 7u);
+  EXPECT_EQ(RoundsForVerdict(12), 8u);
+  const std::vector<SliceOutcome> quick(6, WithSlow(0, 0)), slow(6, WithSlow(50, 100));
+  EXPECT_EQ(PairedBootstrap({slow, quick}, 1, 3).Compare(0, 1).verdict, P99Verdict::kHarmful);
+  const P99Comparison four = PairedBootstrap({slow, quick}, 1, 4).Compare(0, 1);
+  EXPECT_EQ(four.verdict, P99Verdict::kTooFewRounds) << "chance explains even six rounds that are all alike";
+  EXPECT_TRUE(four.interval);
 }
 
 TEST(PairedBootstrap, AVerdictNeedsTheWholeInterval) {
