@@ -182,7 +182,7 @@ void AddFigures(report::HtmlPage& page, const Part& part) {
                      fmt::format("{}load before loss, {} over {}", Of(part), f.policy, baseline));
     page.AddFigure(f.sustained_pct ? fmt::format("{:.0f} %", *f.sustained_pct) : "none",
                    Of(part) + "sustained load, " + f.policy,
-                   fmt::format("{:.0f} requests/s", f.sustained_rps));
+                   f.sustained_pct ? RateText(spec, results, f.policy, *f.sustained_pct) : "");
   }
 }
 

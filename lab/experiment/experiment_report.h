@@ -43,6 +43,9 @@ std::string ResultText(const std::vector<Part>& parts);
 std::string FindingsText(const ExperimentSpec& spec, const Results& results);
 // What ran and how, for the page.
 std::string HowMeasured(const ExperimentSpec& spec, const Results& results);
+// The rate at a load, as intended; "907 requests/s, of which the client sent 97.1 %" if that is much less.
+std::string RateText(const ExperimentSpec& spec, const Results& results, const std::string& policy,
+                     double load_pct);
 // What was played of each policy at a load: the most at any; "6 slices (3 at 80 %)".
 int MostSlices(const std::vector<Row>& rows);
 std::string SlicesText(const std::vector<Row>& rows);

@@ -150,9 +150,9 @@ std::string PolicyText(const ExperimentSpec& spec, const Results& results, const
   for (const Row& row : results.rows) highest = std::max(highest, row.load_pct);
   std::string text;
   if (finding.sustained_pct)
-    text += fmt::format(
-        "{}: sustains {:.0f} % load{} ({:.0f} requests/s)", finding.policy, *finding.sustained_pct,
-        *finding.sustained_pct == highest ? ", the highest tried" : "", finding.sustained_rps);
+    text += fmt::format("{}: sustains {:.0f} % load{} ({})", finding.policy, *finding.sustained_pct,
+                        *finding.sustained_pct == highest ? ", the highest tried" : "",
+                        RateText(spec, results, finding.policy, *finding.sustained_pct));
   else
     text += fmt::format("{}: loses requests at the lowest load already", finding.policy);
   if (finding.first_loss && finding.loses_from_pct)
@@ -182,6 +182,17 @@ std::string Loads(const std::vector<double>& loads) {
   std::vector<std::string> words;
   for (double load : loads) words.push_back(fmt::format("{:.0f} %", load));
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string RateText(const ExperimentSpec& spec, const Results& results, const std::string& policy,
+                     double load_pct) {
+  constexpr double kEnoughSentPct = 98;
+  const double rate = results.calibration.full_rps * spec.RatePctAt(load_pct) / 100;
+  const Row* row = FindRow(results.rows, policy, load_pct);
+  return fmt::format("{:.0f} requests/s{}", rate,
+                     row == nullptr || row->sent_pct >= kEnoughSentPct
+                         ? ""
+                         : fmt::format(", of which the client sent {:.1f} %", row->sent_pct));
 }
 
 int MostSlices(const std::vector<Row>& rows) {
@@ -253,7 +264,8 @@ std::string FindingsText(const ExperimentSpec& spec, const Results& results) {
   if (!off.empty()) text += "Measured over simulated, median of the levels, p50 and p99: " + off + ".\n";
   if (const auto agreement = AgreementOf(results.rows)) text += AgreementText(*agreement);
   text += fmt::format(
-      "{}. answered_pct: answered within {:.0f} ms, of all that was sent; sustained: at least {:g} %.\n",
+      "{}. rps: what the client sent; answered_pct: answered within {:.0f} ms, of all that was sent; "
+      "sustained: at least {:g} %.\n",
       FullLoad(spec, results.calibration), results.calibration.limit_ms, 100 - spec.tolerated_loss_pct);
   return text + VerdictsText(spec, results) + MachineText(spec, results);
 }

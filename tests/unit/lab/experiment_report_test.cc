@@ -163,6 +163,22 @@ TEST(ExperimentReport, AnInterruptedLoadIsNotJudgedWithThoseThatWerePlayed) {
   EXPECT_EQ(ResultDocument("e", {part}).Json()["rounds"], 5);
 }
 
+TEST(ExperimentReport, RatesAreThoseOfTheLoadAndSayWhatTheClientSentOfThem) {
+  Part part = MakePart("", false);
+  part.results.calibration.full_rps = 1134;
+  part.results.rows[0].sent_pct = 97.14;
+  part.results.rows[1].sent_pct = 98.5;
+  const std::string text = ResultText({part});
+  EXPECT_THAT(text,
+              HasSubstr("host-only: sustains 50 % load, the highest tried (567 requests/s, of which the "
+                        "client sent 97.1 %)"));
+  EXPECT_THAT(text, HasSubstr("mine: sustains 50 % load, the highest tried (567 requests/s)"));
+  EXPECT_THAT(text, HasSubstr("rps: what the client sent;"));
+  EXPECT_EQ(ResultDocument("e", {part}).Json()["ratios"]["mine_sustained_rps"], 50) << "as before";
+  EXPECT_THAT(ResultPage("e", {part}, ResultDocument("e", {part})).Render(),
+              HasSubstr("567 requests/s, of which the client sent 97.1 %"));
+}
+
 TEST(ExperimentReport, TheTextSaysHowFarOffTheSimulatorWas) {
   EXPECT_THAT(ResultText({MakePart("dns", true)}),
               HasSubstr("p50 and p99: host-only 2.00 and 2.00, mine 0.50 and 0.80."));
