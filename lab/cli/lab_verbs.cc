@@ -21,6 +21,7 @@
 #include "command/output.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
+#include "lab/experiment/outline.h"
 #include "lab/testbed/spec_reader.h"
 #include "lab/testbed/testbed.h"
 #include "report/file.h"
@@ -138,6 +139,7 @@ int RunSpecs(const Context& context, const std::string& name, const std::vector<
   if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
     return Complain(made.error());
   base::InterruptGuard guard;
+  base::PrintError("spillway: lab: {}\n", lab::Outline(specs));
   auto outcome = lab::RunExperiments(name, specs, out);
   if (!outcome) return base::Interrupted() ? Interrupted() : Complain(outcome.error());
   base::Print("{}", context.json ? outcome->document : outcome->text);
@@ -252,8 +254,10 @@ void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& cont
 }
 
 void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
-  CLI::App* compare = lab->add_subcommand(
-      "compare", "Compare policies on a bed: short slices in random order, verdicts by intervals");
+  CLI::App* compare = lab->add_subcommand("compare",
+                                          "Compare policies on a bed: searches for its capacity, then plays "
+                                          "short slices in random order; verdicts "
+                                          "by intervals");
   compare->add_option("BED", o->name, "Lab file with an experiment (YAML), or a name: `spillway lab beds`")
       ->required();
   compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")
@@ -265,6 +269,12 @@ void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& 
       ->delimiter(',')
       ->check(InRange(0.1, 300.0))
       ->type_name("PCT,...");
+  compare
+      ->add_option(
+          "--capacity", o->overrides.capacity_rps,
+          "100 % load, in requests/s; without it, that is searched for first, which takes about 18 slices")
+      ->check(InRange(1.0, 1e8))
+      ->type_name("RPS");
   compare
       ->add_option("--slices", o->overrides.rounds,
                    "Slices of each policy at each load; default: the file's, or 8")

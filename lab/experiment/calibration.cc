@@ -202,12 +202,11 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
                         std::vector<JointCost>& costs) {
   const PolicyRun policy = Under(bed, bed.spec().capacity_under);
   if (auto set = bed.Balance(policy); !set) return tl::make_unexpected(set.error());
-  constexpr double kExpected = 18;  // slices that a search takes
   // An overload by a hundredth delays the last requests of a slice by a hundredth of its length. So that one
   // by more than kHiddenOverload is not taken for capacity, slices are long and answers late by that measure,
   // too.
-  constexpr double kHiddenOverload = 0.05, kMinSliceUnloaded = 100;
-  const double seconds = std::max(bed.spec().seconds, kMinSliceUnloaded * calibration.unloaded_ms / 1e3);
+  constexpr double kHiddenOverload = 0.05;
+  const double seconds = std::max(bed.spec().seconds, kSearchSliceUnloaded * calibration.unloaded_ms / 1e3);
   const double limit_ms = std::min(calibration.limit_ms, kHiddenOverload * seconds * 1e3);
   // A hundredth of a slice's requests may be lost, so that one must not decide; but a slice has to end.
   constexpr double kMinRequests = 100, kMaxSeconds = 8;
@@ -216,7 +215,7 @@ Result<double> FullRate(Bed& bed, MachineWatch& watch, const Calibration& calibr
   const Sustains sustains = [&](double rate, int slices) -> Result<bool> {
     double sent = 0, in_time = 0;
     for (int i = 0; i < slices; i++) {
-      on_step(0.65 + 0.35 * std::min(1.0, tried++ / kExpected),
+      on_step(0.65 + 0.35 * std::min(1.0, tried++ / kSearchSlices),
               fmt::format("what it sustains under {}: {:.0f} requests/s", policy.name, rate));
       auto slice = PlaySlice(bed, watch, rate, std::max(seconds, std::min(kMaxSeconds, kMinRequests / rate)),
                              calibration.TimeoutS(), bed.spec().seed + tried);

@@ -28,12 +28,16 @@ struct Calibration {
   };
   std::vector<Unit> units;  // empty without a prediction
   double full_rps = 0;      // 100 % load: what the testbed sustains under capacity_under
-  bool stated = false;      // the file says how much that is
+  bool stated = false;      // the file or the command line says how much that is
   double unloaded_ms = 0;   // floored by the quota period
   double limit_ms = 0;      // beyond which an answer is a loss
 
   double TimeoutS() const { return std::max(1.0, 2 * limit_ms / 1e3); }  // of a client's request
 };
+
+// What a search for the capacity takes, usually: so many slices, each at least so many times the unloaded
+// latency long, as an overload would not show in shorter ones.
+inline constexpr double kSearchSlices = 18, kSearchSliceUnloaded = 100;
 
 // Called before each step: fraction of the step's part done, and what is next.
 using OnStep = std::function<void(double, const std::string&)>;

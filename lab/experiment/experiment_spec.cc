@@ -243,6 +243,7 @@ Result<void> Override(const Overrides& overrides, ExperimentSpec& spec) {
   if (overrides.rounds) spec.rounds = *overrides.rounds;
   if (overrides.seconds) spec.seconds = *overrides.seconds;
   if (overrides.seed) spec.seed = *overrides.seed;
+  if (overrides.capacity_rps) spec.capacity_rps = overrides.capacity_rps;
   if (!overrides.policies.empty()) {
     spec.policies.clear();
     spec.baseline = 0;

@@ -75,6 +75,7 @@ struct Overrides {
   std::optional<double> seconds = {};
   std::optional<std::string> baseline = {};  // by name
   std::optional<uint64_t> seed = {};
+  std::optional<double> capacity_rps = {};
   bool predict = false;
 };
 // Errors: kBadInput, naming the option (--policies, --baseline, --predict).

@@ -38,7 +38,7 @@ std::string WhatRan(const ExperimentSpec& spec) {
 std::string FullLoad(const ExperimentSpec& spec, const Calibration& c) {
   return fmt::format(
       "100 % load is {:.0f} requests/s, {}", c.full_rps,
-      c.stated ? "as the file says"
+      c.stated ? "as stated"
                : fmt::format("the most of which {:g} % were answered in time under {} (found within {:g} %)",
                              100 - spec.tolerated_loss_pct, model::ToString(spec.capacity_under),
                              spec.capacity_within_pct));

@@ -62,6 +62,7 @@ TEST(OptionChecks, RefuseWhatIsNotANumberInEveryProgram) {
       {"spillway-bench", "gateway", "--kernel-us"},
       {"spillway-lab", "compare", "x", "--loads"},
       {"spillway-lab", "compare", "x", "--seconds"},
+      {"spillway-lab", "compare", "x", "--capacity"},
       {"spillway-lab", "kvs", "--dispatch-us"},
       {"spillway-lab", "kvs", "--steal-us"},
       {"spillway-load", "--target", "127.0.0.1:1", "--rate"},

@@ -111,6 +111,15 @@ TEST(Overrides, PredictIsTheCommandLinesAndRefusedWhereUnitsCannotBeMeasuredAlon
   EXPECT_THAT(refused.error().message, HasSubstr("--predict: expected another mode than nat"));
 }
 
+TEST(Overrides, ACapacityTakesThePlaceOfTheFilesOrOfTheSearch) {
+  std::string refusal;
+  EXPECT_FALSE(Overridden({}, refusal).capacity_rps);
+  EXPECT_EQ(Overridden({.capacity_rps = 900}, refusal).capacity_rps, 900);
+  auto stated = Load(kEmulated, "  capacity_rps: 1000\n");
+  ASSERT_TRUE(stated && Override({.capacity_rps = 900}, *stated));
+  EXPECT_EQ(stated->capacity_rps, 900);
+}
+
 TEST(Overrides, LoadsAreSorted) {
   std::string refusal;
   EXPECT_THAT(Overridden({.load_pct = {80, 40}}, refusal).load_pct, ElementsAre(40, 80));
