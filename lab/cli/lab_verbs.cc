@@ -135,7 +135,8 @@ uint64_t SeedOf(const lab::Overrides& overrides) {
 // Runs them and prints what came out.
 int RunSpecs(const Context& context, const std::string& name, const std::vector<lab::ExperimentSpec>& specs,
              const std::string& out) {
-  // Before the minutes that the run takes.
+  // Before anything is shown of a run, and before the minutes that it takes.
+  if (auto may = lab::MayMakeTestbeds(); !may) return Complain(may.error());
   if (auto made = out.empty() ? Result<void>() : report::MakeFolder(out); !made)
     return Complain(made.error());
   base::InterruptGuard guard;
@@ -200,14 +201,14 @@ struct LabWords {
 };
 
 void AddTestbedVerbs(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
-  CLI::App* up = lab->add_subcommand("up", "Create a testbed and leave it running");
+  CLI::App* up = lab->add_subcommand("up", "Create a testbed and leave it running (root)");
   up->add_option("FILE", o->file, "Lab file (YAML)")->required();
   up->add_flag("--no-switch", o->no_switch,
                "Without spillwayd and agents: units by their own addresses only");
   up->callback(
       [o, &context] { context.action = [o, &context] { return Up(context, o->file, o->no_switch); }; });
 
-  CLI::App* down = lab->add_subcommand("down", "Remove a testbed, or what a killed run left of it");
+  CLI::App* down = lab->add_subcommand("down", "Remove a testbed, or what a killed run left of it (root)");
   down->add_option("NAME", o->name, "The testbed");
   down->add_flag("--all", o->all, "Every testbed");
   down->callback(
@@ -216,7 +217,7 @@ void AddTestbedVerbs(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context&
   CLI::App* list = lab->add_subcommand("list", "List the testbeds of this machine");
   list->callback([&context] { context.action = [&context] { return List(context); }; });
 
-  CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces");
+  CLI::App* exec = lab->add_subcommand("exec", "Run a command in one of a testbed's namespaces (root)");
   exec->add_option("NAME", o->name, "The testbed")->required();
   exec->add_option("WHERE", o->label, "client, switch, or SERVER-UNIT such as s1-cpu")->required();
   exec->add_option("COMMAND", o->words, "After --: the command and its arguments")->required();
@@ -231,7 +232,8 @@ void AddSeed(CLI::App* verb, const std::shared_ptr<LabWords>& o) {
 }
 
 void AddRunVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& context) {
-  CLI::App* run = lab->add_subcommand("run", "Create the testbed, sweep policies over load, remove it");
+  CLI::App* run = lab->add_subcommand(
+      "run", "Create the testbed, sweep policies over load, remove it (root, but for gpus)");
   run->add_option("EXPERIMENT", o->wanted.experiment,
                   "Lab file with an experiment (YAML), or one that comes with Spillway: fig4a, fig4b, fig5, "
                   "fig6, gpus, demo ...")
@@ -257,7 +259,7 @@ void AddCompareVerb(CLI::App* lab, const std::shared_ptr<LabWords>& o, Context& 
   CLI::App* compare = lab->add_subcommand("compare",
                                           "Compare policies on a bed: searches for its capacity, then plays "
                                           "short slices in random order; verdicts "
-                                          "by intervals");
+                                          "by intervals (root)");
   compare->add_option("BED", o->name, "Lab file with an experiment (YAML), or a name: `spillway lab beds`")
       ->required();
   compare->add_option("--policies", o->overrides.policies, "Unit policies, or SERVER_POLICY+UNIT_POLICY")

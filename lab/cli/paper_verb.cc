@@ -106,8 +106,10 @@ int RunPaper(const Context& context, const PaperOptions& options) {
 
 void AddPaperVerb(CLI::App& lab, Context& context) {
   auto o = std::make_shared<PaperOptions>();
-  CLI::App* paper = lab.add_subcommand(
-      "paper", "P4Mite's claims (ICNP 2022), figure by figure, beside what the simulator and the lab find");
+  CLI::App* paper = lab.add_subcommand("paper",
+                                       "P4Mite's claims (ICNP 2022), figure by figure, beside what the "
+                                       "simulator and the lab find (root, but for "
+                                       "--sim-only)");
   auto* emulated =
       paper->add_flag("--emulated", o->emulated, "The lab's figures on emulated units, which burn no CPU");
   paper->add_flag("--quick", o->quick, "The lab files' short forms, and fewer repetitions in the simulator");

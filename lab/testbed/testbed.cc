@@ -113,10 +113,13 @@ void Testbed::Release() {
   (void)SaveState(state_);  // one that still names this program is taken for a leftover: removed by the next
 }
 
+Result<void> MayMakeTestbeds() {
+  if (geteuid() == 0) return {};
+  return Fail(ErrorCode::kUnavailable, "a testbed makes network namespaces, which requires root (try sudo)");
+}
+
 Result<std::unique_ptr<Testbed>> Testbed::Up(const TestbedSpec& spec, const UpOptions& options) {
-  if (geteuid() != 0)
-    return Fail(ErrorCode::kUnavailable,
-                "a testbed makes network namespaces, which requires root (try sudo)");
+  if (auto may = MayMakeTestbeds(); !may) return tl::make_unexpected(may.error());
   auto lock = LockTestbeds();
   if (!lock) return tl::make_unexpected(lock.error());
   TakeDownLeftovers();

@@ -24,6 +24,9 @@ struct UpOptions {
   bool with_switch = true;  // spillwayd and the agents; false: servers on plain routing only
 };
 
+// Errors: kUnavailable, for who is not root.
+[[nodiscard]] Result<void> MayMakeTestbeds();
+
 class Testbed {
  public:
   // Clears leftovers of dead runs first. kConflict: a testbed of this name stands. On error nothing is

@@ -2,6 +2,7 @@
 // The `spillway` program as its users meet it: words in, text, JSON and exit codes out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -64,6 +65,32 @@ TEST_F(Cli, LabRunFindsTheExamplesOfItsSourcesAndNamesThem) {
   const Outcome app = Run({"lab", "run", "fig5", "--apps", "dns,nginx"});
   EXPECT_EQ(app.exit_code, 2);
   EXPECT_THAT(app.err, HasSubstr("fig5 has no app nginx"));
+}
+
+// As nobody, whoever runs the test: root has setpriv.
+Outcome RunAsNobody(const std::vector<std::string>& words) {
+  std::vector<std::string> argv;
+  if (geteuid() == 0) argv = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  return testing::RunProgram(argv);
+}
+
+TEST(CliAsNobody, LabVerbsThatNeedRootSayOnlyThat) {
+  const std::string lab = PROGRAMS "/spillway-lab";
+  if (RunAsNobody({lab, "beds"}).exit_code != 0) GTEST_SKIP() << "nobody may not run " << lab;
+  for (const char* verb : {"compare", "run"}) {
+    const Outcome outcome = RunAsNobody({lab, verb, "demo"});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "spillway: a testbed makes network namespaces, which requires root (try sudo)\n");
+    EXPECT_EQ(outcome.out, "");
+  }
+  const std::string help = testing::RunProgram({lab, "--help"}).out;
+  for (const char* verb : {"up", "down", "exec", "run", "compare"}) {
+    const size_t at = help.find("\n  " + std::string(verb) + " ");
+    ASSERT_NE(at, std::string::npos) << verb;
+    EXPECT_THAT(help.substr(at, help.find('\n', at + 1) - at), HasSubstr("(root")) << verb;
+  }
+  EXPECT_THAT(testing::RunProgram({lab, "compare", "--help"}).out, HasSubstr("(root)\n"));
 }
 
 TEST_F(Cli, TheDispatchersVerbsHandTheirWordsOn) {
