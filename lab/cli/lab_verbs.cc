@@ -19,6 +19,7 @@
 #include "command/exit_code.h"
 #include "command/option_checks.h"
 #include "command/output.h"
+#include "lab/experiment/bed_list.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/named.h"
 #include "lab/experiment/outline.h"
@@ -159,19 +160,12 @@ int ComparePolicies(const Context& context, const std::string& bed, lab::Overrid
 }
 
 int ListBeds(const Context& context) {
-  report::Table table({{"name", "BED"}, {"policies", "POLICIES"}, {"loads", "LOADS"}});
-  for (const lab::NamedFile& bed : lab::Beds(lab::LabFolder(base::ProgramFolder()))) {
-    const auto spec = lab::LoadExperiment(bed.path, false);
-    if (!spec) return Complain(spec.error());
-    std::vector<std::string> policies;
-    for (const lab::PolicyRun& policy : spec->policies) policies.push_back(policy.name);
-    table.AddRow({bed.app, fmt::format("{}", fmt::join(policies, ",")),
-                  fmt::format("{:g}", fmt::join(spec->load_pct, ","))});
-  }
+  const auto beds = lab::ListBeds(lab::LabFolder(base::ProgramFolder()));
+  if (!beds) return Complain(beds.error());
   if (context.json)
-    PrintJson(table.JsonRows());
+    PrintJson(lab::BedTable(*beds).JsonRows());
   else
-    base::Print("{}", table.Text());
+    base::Print("{}", lab::BedsText(*beds));
   return kExitOk;
 }
 

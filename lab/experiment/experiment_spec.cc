@@ -305,6 +305,7 @@ Result<ExperimentSpec> LoadExperiment(const std::string& path, bool quick) {
   spec.folder = std::filesystem::path(path).parent_path();
   Problems problems(path);
   const LabFile file = ReadLabFile(problems, *root);
+  spec.description = file.description;
   if (!file.experiment)
     problems.Add(1, "experiment", "expected a map, got nothing");
   else

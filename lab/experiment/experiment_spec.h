@@ -32,8 +32,9 @@ struct PolicyRun {
 
 struct ExperimentSpec {
   std::string name;
-  std::string app;     // which part of a figure it is; empty: it stands alone
-  std::string folder;  // of the file
+  std::string app;          // which part of a figure it is; empty: it stands alone
+  std::string folder;       // of the file
+  std::string description;  // the file's own, of its units and load
   TestbedSpec testbed;
   std::string service;
   LoadClient client = LoadClient::kDnsperf;

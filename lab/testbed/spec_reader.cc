@@ -326,10 +326,12 @@ Result<YAML::Node> LoadYaml(const std::string& path) {
 }
 
 LabFile ReadLabFile(Problems& problems, const YAML::Node& root) {
-  MapReader map(problems, Field{"", 1, root}, {"testbed", "experiment"});
+  MapReader map(problems, Field{"", 1, root}, {"description", "testbed", "experiment"});
   LabFile file;
   if (const Field* f = map.Need("testbed", "a map, or the path of a lab file")) file.testbed = *f;
   if (const Field* f = map.Find("experiment")) file.experiment = *f;
+  if (const Field* f = map.Find("description"))
+    if (auto text = yaml::ReadText(problems, *f, "a line of text")) file.description = *text;
   return file;
 }
 

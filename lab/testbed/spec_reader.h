@@ -28,8 +28,9 @@ std::optional<BalancerPlace> ReadBalancerPlace(yaml::Problems& problems, const y
 // A `testbed:` that is a text is the path of another lab file, relative to this one.
 [[nodiscard]] Result<TestbedSpec> LoadTestbed(const std::string& path);
 
-// The top of a lab file: its two keys, either may be absent. Keys other than these are reported.
+// The top of a lab file: its keys, each may be absent. Keys other than these are reported.
 struct LabFile {
+  std::string description;  // of what it is, for lists
   std::optional<yaml::Field> testbed, experiment;
 };
 [[nodiscard]] Result<YAML::Node> LoadYaml(const std::string& path);
