@@ -302,6 +302,7 @@ RunResult Run(const RunSetup& setup, Latencies* pool) {
     late += static_cast<double>(whole) > limit;
   }
   result.requests = setup.requests;
+  result.limit_ms = limit / 1e6;
   result.simulated_s = static_cast<double>(came - begin) / 1e9;
   Summarize(latencies, result);
   const auto all = static_cast<double>(std::max<uint64_t>(setup.requests, 1));
@@ -323,6 +324,7 @@ RunResult RunSeveral(const RunSetup& setup, uint32_t runs) {
     const RunResult one = Run(own, &latencies);
     if (one.interrupted) return one;
     all.loss += one.loss / runs;
+    all.limit_ms = one.limit_ms;
     all.requests += one.requests;
     all.dropped += one.dropped;
     all.simulated_s += one.simulated_s;

@@ -40,6 +40,7 @@ struct RunResult {
   bool interrupted = false;
   double p50_ms = 0, p99_ms = 0, p999_ms = 0, mean_ms = 0;  // of the answered, late ones included
   double loss = 0;        // share without an answer, or answered later than the limit
+  double limit_ms = 0;    // an answer after this is late
   uint64_t requests = 0;  // measured
   uint64_t dropped = 0;   // never answered
   double simulated_s = 0;

@@ -2,6 +2,7 @@
 #include "sim/sim_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +12,7 @@ namespace spillway::sim {
 namespace {
 
 constexpr size_t kWorstPoints = 10;  // that are listed
+constexpr size_t kWidest = 130;      // of a table in a terminal; a policy's p99 beside what is late takes 20
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<View> ViewsOf(const Scenario& scenario) {
@@ -162,6 +164,27 @@ void AddVerdictLines(const Results& results, const Verdict& verdict, std::vector
                      100 * verdict.NearBound(), Points(verdict.over_bound.size()), compare(*worst)));
 }
 
+std::string Percent(double share) {
+  const double percent = 100 * share;
+  return fmt::format("{:.{}f} %", percent, percent < 9.95 ? 1 : 0);
+}
+
+// "18.80", or "18.80 (13 % late, 2.0 % unanswered)": the p99 is of the answers, late ones included; short,
+// only what is in the brackets.
+report::Cell P99Cell(const Row& row, bool is_short) {
+  const RunResult& result = row.result;
+  if (!Loses(row)) return result.p99_ms;
+  const double unanswered =
+      static_cast<double>(result.dropped) / static_cast<double>(std::max<uint64_t>(result.requests, 1));
+  const double late = result.loss - unanswered;
+  std::vector<std::string> parts;
+  if (late > 0.0005) parts.push_back(Percent(late) + " late");
+  if (unanswered > 0.0005) parts.push_back(Percent(unanswered) + " unanswered");
+  const std::string what = fmt::format("{}", fmt::join(parts, ", "));
+  return unanswered < 1 && !is_short ? fmt::format("{} ({})", report::FormatNumber(result.p99_ms), what)
+                                     : what;
+}
+
 std::string Rate(double requests) {
   return requests >= 1e6 ? fmt::format("{:.1f} million", requests / 1e6) : fmt::format("{:.0f}", requests);
 }
@@ -172,7 +195,7 @@ report::Chart P99Chart(const Results& results, const View& view) {
   chart.title = "99th percentile of latency: " + Title(scenario, view);
   chart.x = ChartAxis(scenario.axis);
   chart.y = {"p99", "ms", true};
-  chart.loss_label = fmt::format("more than {:g} % lost", 100 * kToleratedLoss);
+  chart.loss_label = fmt::format("more than {:g} % late or unanswered", 100 * kToleratedLoss);
   for (const PolicyChoice& policy : scenario.policies) {
     report::Series series;
     series.name = policy.name;
@@ -191,8 +214,8 @@ report::Chart P99Chart(const Results& results, const View& view) {
 }
 
 std::string EnduranceCaption(const Results& results) {
-  return fmt::format("{} up to which no more than {:g} % was lost", results.scenario.axis.name,
-                     100 * kToleratedLoss);
+  return fmt::format("{} up to which no more than {:g} % was late or unanswered; beyond it a policy loses",
+                     results.scenario.axis.name, 100 * kToleratedLoss);
 }
 
 std::string WorstCaption(const Verdict& verdict) {
@@ -223,7 +246,7 @@ std::string Lead(const Results& results) {
 
 }  // namespace
 
-report::Table P99Table(const Results& results, const View& view) {
+report::Table P99Table(const Results& results, const View& view, bool is_short) {
   const Scenario& scenario = results.scenario;
   std::vector<report::Column> columns = {{scenario.axis.name, scenario.axis.name}};
   for (const PolicyChoice& policy : scenario.policies) columns.push_back({policy.name, policy.name});
@@ -236,14 +259,27 @@ report::Table P99Table(const Results& results, const View& view) {
       any = any || row != nullptr;
       if (row == nullptr)
         cells.emplace_back();
-      else if (Loses(*row))
-        cells.emplace_back("loss");
       else
-        cells.emplace_back(row->result.p99_ms);
+        cells.push_back(P99Cell(*row, is_short));
     }
     if (any) table.AddRow(std::move(cells));
   }
   return table;
+}
+
+std::string LateLine(const Results& results, const View& view) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const Row& row : results.sweep.rows) {
+    if (!Shows(view, row)) continue;
+    least = std::min(least, row.result.limit_ms);
+    most = std::max(most, row.result.limit_ms);
+  }
+  if (least > most) return "";
+  const std::string ms = report::FormatNumber(least);  // it grows with the work, where that is swept
+  return fmt::format(
+      "late: answered after {} ms, {:g} x the unloaded latency of {}; loss_over_unloaded sets it",
+      least < most ? ms + " to " + report::FormatNumber(most) : ms, results.scenario.loss_over_unloaded,
+      AppOf(results.scenario, view.app).groups.front().units.front().name);
 }
 
 report::Table EnduranceTable(const Results& results) {
@@ -296,7 +332,10 @@ std::string ResultText(const Results& results) {
   for (const View& view : ViewsOf(results.scenario)) {
     const report::Table table = P99Table(results, view);
     if (table.rows().empty()) continue;
-    text += fmt::format("{}: p99 in ms\n{}\n", Title(results.scenario, view), table.Text());
+    const std::string whole = table.Text();
+    const std::string shown = whole.find('\n') > kWidest ? P99Table(results, view, true).Text() : whole;
+    text += fmt::format("{}: p99 in ms\n{}{}{}\n\n", Title(results.scenario, view), shown,
+                        LateLine(results, view), shown == whole ? "" : "; --json has the p99 there");
   }
   text += fmt::format("{}\n{}\n", EnduranceCaption(results), EnduranceTable(results).Text());
   for (const Verdict& verdict : results.findings.verdicts)
@@ -339,15 +378,22 @@ report::HtmlPage ResultPage(const Results& results, const report::Document& docu
                      fmt::format("of {}'s points within {:.2f} of the bound", verdict.policy, kNearBound));
   }
   for (const std::string& line : FindingLines(results)) page.AddText(line);
-  std::vector<std::pair<std::string, report::Table>> tables;
+  struct Titled {
+    std::string title, late;
+    report::Table table;
+  };
+  std::vector<Titled> tables;
   for (const View& view : ViewsOf(results.scenario)) {
     report::Table table = P99Table(results, view);
     if (table.rows().empty()) continue;
     page.AddChart(P99Chart(results, view));
-    tables.emplace_back(Title(results.scenario, view), std::move(table));
+    tables.push_back({Title(results.scenario, view), LateLine(results, view), std::move(table)});
   }
   page.AddHeading("p99 in ms");
-  for (const auto& [title, table] : tables) page.AddTable(title, table);
+  for (const auto& [title, late, table] : tables) {
+    page.AddTable(title, table);
+    page.AddText(late);
+  }
   for (const Verdict& verdict : results.findings.verdicts)
     if (!verdict.regrets.empty()) page.AddTable(WorstCaption(verdict), WorstTable(results, verdict));
   page.AddHeading("Load that was sustained");

@@ -25,8 +25,11 @@ struct View {
   std::string app, arrivals, reports;
 };
 
-// p99 in ms by axis value (rows) and policy (columns); "loss" where more than is tolerated was lost.
-report::Table P99Table(const Results& results, const View& view);
+// p99 in ms by axis value (rows) and policy (columns); where more than is tolerated was late or not answered,
+// how much: "18.80 (13 % late)", or in short "13 % late".
+report::Table P99Table(const Results& results, const View& view, bool is_short = false);
+// What is late in that table, and which key says so; empty without rows.
+std::string LateLine(const Results& results, const View& view);
 // The axis value up to which each policy (columns) held in each sweep (rows).
 report::Table EnduranceTable(const Results& results);
 // The points where a headroom policy does worst beside the best of its rivals, worst first.

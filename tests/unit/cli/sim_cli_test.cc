@@ -55,7 +55,10 @@ class SimCli : public ::testing::Test {
 TEST_F(SimCli, PrintsATableAndWhatItSays) {
   const testing::Outcome outcome = Run({File()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("dns: p99 in ms\nload_pct  headroom  host-only  bound\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("dns: p99 in ms\nload_pct  headroom           host-only  bound\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(" % late)  "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nlate: answered after 30 ms, 10 x the unloaded latency of cpu; "
+                                     "loss_over_unloaded sets it\n"));
   EXPECT_THAT(outcome.out, HasSubstr("headroom: regret over all 1 point: "))
       << "at 90 % the host alone loses";
   EXPECT_THAT(outcome.out,

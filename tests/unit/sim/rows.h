@@ -45,6 +45,7 @@ inline Row MakeRow(const std::string& app, double axis, const std::string& polic
   row.result.p50_ms = p99_ms / 2;
   row.result.p99_ms = p99_ms;
   row.result.loss = loss;
+  row.result.limit_ms = 5;
   row.result.requests = 1000;
   row.result.share = {0.75, 0.25};
   return row;

@@ -91,24 +91,57 @@ TEST(SimDocument, WithoutHeadroomAndBoundThereIsNothingToCompare) {
                 AllOf(Not(HasSubstr("regret")), Not(HasSubstr("within_")), Not(HasSubstr("over_bound"))));
 }
 
-TEST(SimText, ATablePerAppWithLossWhereItIs) {
-  EXPECT_THAT(ResultText(Demonstration().results()),
-              AllOf(HasSubstr("dns: p99 in ms\n"
-                              "load_pct  headroom  wrr  host-only  bound\n"
-                              "--------  --------  ---  ---------  -----\n"
-                              "      50     4.500    5          6  4.400\n"
-                              "      80     8.400    7       loss      6\n"),
-                    HasSubstr("knn: p99 in ms\n")));
+TEST(SimText, ATablePerAppThatSaysHowMuchWasLateAndWhatThatIs) {
+  EXPECT_THAT(
+      ResultText(Demonstration().results()),
+      AllOf(HasSubstr(
+                "dns: p99 in ms\n"
+                "load_pct  headroom  wrr      host-only  bound\n"
+                "--------  --------  ---  -------------  -----\n"
+                "      50     4.500    5              6  4.400\n"
+                "      80     8.400    7  6 (20 % late)      6\n"
+                "late: answered after 5 ms, 10 x the unloaded latency of cpu; loss_over_unloaded sets it\n"),
+            HasSubstr("knn: p99 in ms\n"), HasSubstr("1100 (1.1 % late)"), Not(HasSubstr(" loss "))));
+}
+
+TEST(SimText, WhatIsNotAnsweredIsToldFromWhatIsLate) {
+  Demonstration demo;
+  RunResult& host_only = demo.sweep.rows[6].result;
+  host_only.dropped = 30;  // of 1000, with a loss of 20 %
+  EXPECT_THAT(ResultText(demo.results()), HasSubstr("6 (17 % late, 3.0 % unanswered)"));
+  host_only.dropped = 200;
+  EXPECT_THAT(ResultText(demo.results()), HasSubstr("6 (20 % unanswered)"));
+  host_only.loss = 1, host_only.dropped = 1000;
+  EXPECT_THAT(ResultText(demo.results()), HasSubstr("7  100 % unanswered"));
+}
+
+TEST(SimText, ATableOfManyPoliciesHasTheShortForm) {
+  Demonstration demo;
+  for (int i = 0; i < 12; i++) {
+    demo.scenario.policies.push_back(demo.scenario.policies[1]);
+    const std::string name = demo.scenario.policies.back().name = "policy-" + std::to_string(i);
+    demo.sweep.rows.push_back(MakeRow("dns", 80, name, 6, 0.2));
+  }
+  EXPECT_THAT(ResultText(demo.results()), AllOf(HasSubstr("  20 % late      6  20 % late  "),
+                                                HasSubstr("sets it; --json has the p99 there\n")));
+}
+
+TEST(SimText, TheLimitGrowsWithTheWorkThatIsSwept) {
+  Demonstration demo;
+  demo.sweep.rows[4].result.limit_ms = 8;
+  EXPECT_THAT(ResultText(demo.results()), HasSubstr("late: answered after 5 to 8 ms, 10 x "));
 }
 
 TEST(SimText, TheLoadThatEachPolicySustains) {
   Demonstration demo;
   demo.sweep.rows[2].result.loss = 1;  // dns, 50 %, host-only
-  EXPECT_THAT(ResultText(demo.results()), HasSubstr("load_pct up to which no more than 1 % was lost\n"
-                                                    "sweep  headroom  wrr  host-only  bound\n"
-                                                    "-----  --------  ---  ---------  -----\n"
-                                                    "dns          80   80       none     80\n"
-                                                    "knn          80   50         50     80\n"));
+  EXPECT_THAT(ResultText(demo.results()),
+              HasSubstr("load_pct up to which no more than 1 % was late or unanswered; "
+                        "beyond it a policy loses\n"
+                        "sweep  headroom  wrr  host-only  bound\n"
+                        "-----  --------  ---  ---------  -----\n"
+                        "dns          80   80       none     80\n"
+                        "knn          80   50         50     80\n"));
 }
 
 TEST(SimText, FindingsNameThePoint) {
@@ -156,7 +189,7 @@ TEST(SimPage, AChartPerAppWhoseLinesEndWhereTheyLose) {
   EXPECT_TRUE(holds("99th percentile of latency: dns"));
   EXPECT_TRUE(holds("99th percentile of latency: knn"));
   EXPECT_TRUE(holds("host-only: 6 ms at 50 %"));
-  EXPECT_TRUE(holds("host-only: no value at 80 % of the joint capacity, more than 1 % lost"));
+  EXPECT_TRUE(holds("host-only: no value at 80 % of the joint capacity, more than 1 % late or unanswered"));
   EXPECT_FALSE(holds("host-only: 7 ms at 90 %"));
   EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)=\"?https?:"))) << "it must open offline";
 }
