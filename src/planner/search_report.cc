@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "planner/search_advice.h"
 #include "planner/search_space.h"
 
 namespace spillway::planner {
@@ -90,7 +93,8 @@ std::string InfeasibleText(const Found& found) {
     text += fmt::format("  {} cannot be met: {}; at the least {:.3f} times its limit, by {}\n",
                         ToString(obstacle.limit), Spell(obstacle.check), obstacle.factor,
                         Describe(catalogue, obstacle.mix.mix));
-  if (!found.obstacles.empty()) return text;
+  const std::string way_out = WayOut(found).empty() ? "" : "  " + WayOut(found) + "\n";
+  if (!found.obstacles.empty()) return text + way_out;
   if (!found.conflict) {
     const std::string missing = MissingText(found.model);
     return text +
@@ -99,7 +103,13 @@ std::string InfeasibleText(const Found& found) {
   text += fmt::format("  no single limit is at fault; with all of them {:.3f} times as wide, {} would do:\n",
                       found.conflict->factor, Describe(catalogue, found.conflict->mix.mix));
   for (const Check& check : found.conflict->broken) text += fmt::format("    {}\n", Spell(check));
-  return text;
+  return text + way_out;
+}
+
+// Four digits, and all of those before the point.
+std::string Plain(double value) {
+  return std::abs(value) >= 1e4 && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
+                                                          : fmt::format("{:.4g}", value);
 }
 
 report::Table InfluenceTable(const Found& found) {
@@ -115,19 +125,60 @@ report::Table CheckTable(const Found& found) {
       {{"limit", "limit"}, {"of", "of"}, {"value", "value"}, {"bound", "bound"}, {"used", "used [%]", 0}});
   for (const Check& check : found.model.Evaluate(found.answer.best->mix).checks)
     table.AddRow({ToString(check.limit), check.subject.empty() ? "all" : check.subject, check.value,
-                  fmt::format("{} {:.4g}", check.at_least ? ">=" : "<=", check.bound), 100 * check.Ratio()});
+                  fmt::format("{} {}", check.at_least ? ">=" : "<=", Plain(check.bound)),
+                  100 * check.Ratio()});
   return table;
 }
 
+// At most `most` of the front's points, or those of its ends and the answer with its neighbours, and the
+// answer itself: it is none of the front's where others have the same objective.
+std::vector<FrontPoint> FrontAround(const Answer& answer, size_t most) {
+  const std::vector<FrontPoint>& front = answer.front;
+  if (!answer.best) return Thinned(front, most);
+  const auto before = [&](const FrontPoint& point) {
+    return point.objective < answer.best->objective * (1 - kRounding);
+  };
+  const auto at = static_cast<size_t>(std::find_if_not(front.begin(), front.end(), before) - front.begin());
+  std::set<size_t> shown;
+  if (!front.empty()) shown = {0, front.size() - 1};
+  for (size_t i = at == 0 ? 0 : at - 1; i < std::min(front.size(), at + 2); i++) shown.insert(i);
+  // Of what remains, always the middle of the widest gap.
+  while (shown.size() < std::min(most, front.size())) {
+    size_t low = 0, gap = 0;
+    for (auto one = shown.begin(); std::next(one) != shown.end(); ++one) {
+      const size_t wide = *std::next(one) - *one;
+      if (wide > gap) low = *one, gap = wide;
+    }
+    shown.insert(low + gap / 2);
+  }
+  std::vector<FrontPoint> points;
+  for (const size_t i : shown) {
+    if (i == at && !(front[i].mix == answer.best->mix)) points.push_back(*answer.best);  // slower, not better
+    points.push_back(front[i]);
+  }
+  return points;
+}
+
 report::Table FrontTable(const Found& found, size_t most) {
-  report::Table table({{"slowdown", "slowdown", 3},
-                       {"cost_usd", "cost [USD]", 0},
-                       {"power_w", "power [W]", 0},
-                       {"mix", "mix"}});
-  for (const FrontPoint& point : Thinned(found.answer.front, most)) {
+  const bool by_energy = found.objective == Objective::kEnergy;
+  std::vector<report::Column> columns = {{"slowdown", "slowdown", 3}};
+  if (by_energy) columns.push_back({"energy", "energy / baseline's", 3});
+  columns.insert(columns.end(), {{"cost_usd", "cost [USD]", 0},
+                                 {"power_w", "power [W]", 0},
+                                 {"limits", "within limits"},
+                                 {"mix", "mix"}});
+  report::Table table(std::move(columns));
+  const double before = found.model.Evaluate(found.model.input().workload.baseline).Energy();
+  for (const FrontPoint& point : FrontAround(found.answer, most)) {
     const Evaluation evaluation = found.model.Evaluate(point.mix);
-    table.AddRow({evaluation.slowdown, evaluation.CostUsd(), evaluation.PowerW(),
-                  Describe(found.model.input().catalogue, point.mix)});
+    std::vector<report::Cell> cells = {evaluation.slowdown};
+    if (by_energy) cells.emplace_back(evaluation.Energy() / before);
+    cells.emplace_back(evaluation.CostUsd());
+    cells.emplace_back(evaluation.PowerW());
+    const bool is_answer = found.answer.best && point.mix == found.answer.best->mix;
+    cells.emplace_back(is_answer ? "the answer" : evaluation.Feasible() ? "yes" : "no");
+    cells.emplace_back(Describe(found.model.input().catalogue, point.mix));
+    table.AddRow(std::move(cells));
   }
   return table;
 }
@@ -142,12 +193,6 @@ std::string BindingText(const Found& found) {
 }
 
 }  // namespace
-
-// Four digits, and all of those before the point.
-std::string Plain(double value) {
-  return std::abs(value) >= 1e4 && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value)
-                                                          : fmt::format("{:.4g}", value);
-}
 
 std::string Spell(const Check& check) {
   const std::string unit = UnitOf(check.limit).empty() ? "" : " " + UnitOf(check.limit);
@@ -164,7 +209,9 @@ std::string Spell(const Check& check) {
 std::string SearchText(const Found& found) {
   const PlanInput& input = found.model.input();
   std::string text = fmt::format("{}: ", input.workload.name);
-  if (!found.answer.best) return text + InfeasibleText(found);
+  std::string last = PlaceholderPrices(input);
+  if (!last.empty()) last = "\n" + last + "\n";
+  if (!found.answer.best) return text + InfeasibleText(found) + last;
   const Mix& best = found.answer.best->mix;
   const std::string of =
       found.answer.stopped ? fmt::format("found in {:.2f} s, before all of {} mixes were looked at",
@@ -179,16 +226,17 @@ std::string SearchText(const Found& found) {
   if (!found.is_interrupted) text += BindingText(found) + "\n";
   text += CheckTable(found).Text();
   if (!found.answer.front.empty())
-    text += fmt::format("\nfront of {} against slowdown, {} of {} points\n{}", ToString(found.objective),
-                        std::min(kFrontLines, found.answer.front.size()), found.answer.front.size(),
-                        FrontTable(found, kFrontLines).Text());
+    text += fmt::format(
+        "\nfront of {} against slowdown, {} of {} points, those beyond the limit on slowdown too\n{}",
+        ToString(found.objective), std::min(kFrontLines, found.answer.front.size()),
+        found.answer.front.size(), FrontTable(found, kFrontLines).Text());
   if (!found.influences.empty()) {
     Found shorter{found.model, found.objective, {}, 0, {}, found.influences, {}, {}};
     if (shorter.influences.size() > kInfluenceLines) shorter.influences.resize(kInfluenceLines);
     text += fmt::format("\nwhat moves the least {} most\n{}", ToString(found.objective),
                         InfluenceTable(shorter).Text());
   }
-  return text;
+  return text + last;
 }
 
 report::Document SearchDocument(const Found& found) {
@@ -285,6 +333,7 @@ report::HtmlPage SearchPage(const Found& found, const report::Document& document
     page.AddTable(fmt::format("What a tenth of each input does to the least {}", ToString(found.objective)),
                   InfluenceTable(found));
   if (!found.answer.front.empty()) page.AddTable("The front", FrontTable(found, 40));
+  if (const std::string prices = PlaceholderPrices(input); !prices.empty()) page.AddText(prices);
   page.Embed(document, "search.json");
   return page;
 }

@@ -2,7 +2,12 @@
 // Answers as people and programs read them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "planner/check/rehearsal_report.h"
 #include "planner/compare_report.h"
@@ -63,6 +68,108 @@ TEST(SearchReport, NamesWhatCannotBeMetAndByHowMuch) {
   EXPECT_EQ(rows.back()["kind"], "infeasible");
   EXPECT_EQ(rows.back()["limit"], "slowdown");
   EXPECT_EQ(rows.back()["allowed"], 0.05);
+}
+
+Found Answered(const ClusterModel& model, Objective objective) {
+  return Inquire(model, objective, false, {}, [] { return 0.0; });
+}
+
+// The lines of the front's table, its heading first.
+std::vector<std::string> FrontLines(const std::string& text) {
+  std::vector<std::string> lines;
+  const size_t begin = text.find("\nfront of ");
+  std::istringstream in(begin == text.npos ? "" : text.substr(begin + 1));
+  for (std::string line; std::getline(in, line) && !line.empty();) lines.push_back(line);
+  return lines;
+}
+
+TEST(SearchReport, TheFrontHoldsTheAnswerBetweenItsNeighbours) {
+  for (const Objective objective : {Objective::kCost, Objective::kEnergy}) {
+    const PlanInput input = Example("bigquery");
+    const ClusterModel model(input);
+    const Found found = Answered(model, objective);
+    ASSERT_GT(found.answer.front.size(), 20u);
+    const auto lines = FrontLines(SearchText(found));
+    const auto is_answer = [](const std::string& line) { return line.find("the answer") != line.npos; };
+    const auto answer = std::find_if(lines.begin(), lines.end(), is_answer);
+    ASSERT_NE(answer, lines.end());
+    EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_answer), 1);
+    EXPECT_THAT(*answer, HasSubstr(Describe(input.catalogue, found.answer.best->mix)));
+    size_t at = 0;
+    const Answer& all = found.answer;
+    while (all.front[at].objective < all.best->objective * (1 - kRounding)) at++;
+    // With energy, others may take as much and be faster, but cost more.
+    const size_t next = all.front[at].mix == all.best->mix ? at + 1 : at;
+    if (at > 0) {
+      EXPECT_THAT(*(answer - 1), HasSubstr(Describe(input.catalogue, all.front[at - 1].mix)));
+    }
+    EXPECT_THAT(*(answer + 1),
+                AllOf(HasSubstr(Describe(input.catalogue, all.front[next].mix)), HasSubstr(" yes ")));
+    EXPECT_EQ(lines[1].find("energy / baseline's") != std::string::npos, objective == Objective::kEnergy);
+  }
+}
+
+TEST(SearchReport, MoneyAndWattsHaveNoExponents) {
+  PlanInput input = Parse(kWorkload);
+  input.workload.limits.power_w = 20'000;
+  const ClusterModel model(input);
+  EXPECT_THAT(SearchText(Answered(model, Objective::kCost)), HasSubstr("<= 20000"));
+}
+
+TEST(SearchReport, SaysWhichPricesArePlaceholders) {
+  PlanInput input = Parse(kWorkload);
+  const char* line = "\nprices and power are placeholders of the built-in catalogue (the papers')";
+  {
+    const ClusterModel model(input);
+    EXPECT_THAT(SearchText(Answered(model, Objective::kCost)), HasSubstr(line));
+    EXPECT_THAT(SearchPage(Answered(model, Objective::kCost), report::Document("x")).Render(),
+                HasSubstr("placeholders"));
+  }
+  const auto own_price = [&](Node& node) { node.sources["price_usd"] = "quote of March"; };
+  for (Node& node : input.catalogue.nodes)
+    if (node.name == "ipu-e2000") own_price(node);
+  {
+    const ClusterModel model(input);
+    EXPECT_THAT(SearchText(Answered(model, Objective::kCost)),
+                HasSubstr("\nprices and power of n2d-milan are placeholders"));
+  }
+  for (Node& node : input.catalogue.nodes) own_price(node);
+  const ClusterModel own(input);
+  EXPECT_THAT(SearchText(Answered(own, Objective::kCost)), Not(HasSubstr("placeholders")));
+}
+
+TEST(SearchReport, SaysWhichOptionWouldDo) {
+  PlanInput input = Parse(kWorkload);
+  const auto text = [&] {
+    const ClusterModel model(input);
+    return SearchText(Answered(model, Objective::kCost));
+  };
+  const auto number_after = [](const std::string& whole, const std::string& words) {
+    const size_t at = whole.find(words);
+    return at == whole.npos ? 0 : std::stod(whole.substr(at + words.size()));
+  };
+  input.workload.limits.cost_usd = 1000;
+  const std::string told = text();
+  EXPECT_THAT(told, HasSubstr("  to keep the other limits, raise --"));
+  const double cost = number_after(told, "--max-cost to "), slowdown = number_after(told, "--slo to ");
+  ASSERT_GT(cost, 1000) << told;
+  input.workload.limits.cost_usd = cost;
+  EXPECT_THAT(text(), HasSubstr("the answer"));
+  input.workload.limits.cost_usd = 1000;
+  if (slowdown > 0) {
+    input.workload.limits.slowdown = slowdown;
+    EXPECT_THAT(text(), HasSubstr("the answer"));
+  }
+}
+
+TEST(SearchReport, SaysWhichOptionsWouldDoTogether) {
+  PlanInput input = Parse(kWorkload);
+  input.workload.limits.cost_usd = 10;
+  input.workload.limits.power_w = 1;
+  const ClusterModel model(input);
+  EXPECT_THAT(SearchText(Answered(model, Objective::kCost)),
+              AllOf(HasSubstr("  for that mix, raise --slo to "), HasSubstr(", and --max-cost to "),
+                    HasSubstr(", and --max-power to ")));
 }
 
 TEST(SearchReport, NamesTheKindOfNodeForWhichThereIsNoCandidate) {
