@@ -6,6 +6,7 @@
 
 #include "bench/cli/verb_parts.h"
 #include "bench/dispatch/dispatch_bench.h"
+#include "bench/dispatch/dispatch_text.h"
 #include "command/option_checks.h"
 
 namespace spillway::command {

@@ -263,38 +263,4 @@ Result<report::Document> RunDispatchBench(const DispatchBenchOptions& asked,
   return document;
 }
 
-std::string DispatchText(const report::Document& document) {
-  ordered_json engines = ordered_json::array(), guidelines = engines, energy = engines, scaling = engines;
-  for (const ordered_json& row : document.rows()) {
-    ordered_json short_row;
-    if (row["part"] == "energy" || row["part"] == "scaling") {
-      short_row = row;
-      short_row.erase("part");
-      (row["part"] == "energy" ? energy : scaling).push_back(std::move(short_row));
-      continue;
-    }
-    const bool guideline = row["part"] == "guideline";
-    for (const auto& [key, value] : row.items()) {
-      if (key != "part" && key != "mevents_per_s_min" && key != "mevents_per_s_max" && key != "achieved" &&
-          key != "producer_cpu_s_per_mevent" && key != "running_p999_us" &&
-          !(guideline && (key == "engine" || key == "kind")))
-        short_row[key] = value;
-    }
-    (guideline ? guidelines : engines).push_back(std::move(short_row));
-  }
-  std::string text;
-  if (!engines.empty()) text = report::Table::FromRows(engines).Text();
-  if (!guidelines.empty())
-    text += "\nGuidelines for this machine (native atomic, one thing changed at a time):\n\n" +
-            report::Table::FromRows(guidelines).Text();
-  if (!energy.empty())
-    text += "\nEnqueueing on the host and on a SmartNIC, modelled (docs/bench.md):\n\n" +
-            report::Table::FromRows(energy).Text();
-  if (!scaling.empty()) text += "\nSeveral threads:\n\n" + report::Table::FromRows(scaling).Text();
-  text += "\n";
-  for (const auto& [name, value] : document.Json()["ratios"].items())
-    text += fmt::format("{:<45} {:.2f}\n", name, value.get<double>());
-  return text;
-}
-
 }  // namespace spillway::bench

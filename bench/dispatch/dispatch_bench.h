@@ -11,7 +11,6 @@
 
 #include "bench/dispatch/energy.h"
 #include "report/document.h"
-#include "report/table.h"
 
 namespace spillway::bench {
 
@@ -37,7 +36,5 @@ using OnDispatchProgress = std::function<void(double fraction, const std::string
 // machine lacks has no rows.
 [[nodiscard]] Result<report::Document> RunDispatchBench(const DispatchBenchOptions& options,
                                                         const OnDispatchProgress& on_progress);
-
-[[nodiscard]] std::string DispatchText(const report::Document& document);
 
 }  // namespace spillway::bench
