@@ -135,10 +135,10 @@ int RunOptimal(OptimalOptions o, bool as_json) {
 }
 
 void AddRandomOptions(CLI::App& verb, OptimalOptions& o) {
-  CLI::Option* check =
-      verb.add_flag("--check", o.check,
-                    "Many snapshots; exit code 1 if a rule is broken, or, of alike GPUs, under "
-                    "95 % of a level are the same");
+  CLI::Option* check = verb.add_flag(
+      "--check", o.check,
+      "Many snapshots, which takes minutes; exit code 1 if a rule is broken, or, of alike GPUs, under "
+      "95 % of a level are the same");
   verb.add_option("--snapshots", o.random.snapshots, "Of each isolation level, with --check")
       ->needs(check)
       ->check(InRange(1, 1'000'000))

@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 constexpr const char* kUsualPlaces[] = {"data/openb", "shared/data/openb", "../shared/data/openb"};
 constexpr const char* kPrefix = "openb_pod_list_";
 constexpr const char* kNodes = "openb_node_list_gpu_node.csv";
+constexpr const char* kSource =
+    "public traces: github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023/csv";
 
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
@@ -46,22 +48,23 @@ std::string ListsIn(const std::string& folder) {
 Result<std::string> FindDataFolder(const std::string& given) {
   if (!given.empty()) {
     if (IsFolder(given)) return given;
-    return Fail(ErrorCode::kBadInput,
-                fmt::format("--data {}: expected a folder with the openb lists", base::Printable(given)));
+    return Fail(ErrorCode::kBadInput, fmt::format("--data {}: expected a folder with the openb lists ({})",
+                                                  base::Printable(given), kSource));
   }
   if (const char* set = std::getenv("SPILLWAY_OPENB"); set != nullptr && *set != '\0') {
     if (IsFolder(set)) return std::string(set);
-    return Fail(ErrorCode::kBadInput, fmt::format("SPILLWAY_OPENB={}: expected a folder with the openb lists",
-                                                  base::Printable(set)));
+    return Fail(ErrorCode::kBadInput,
+                fmt::format("SPILLWAY_OPENB={}: expected a folder with the openb lists ({})",
+                            base::Printable(set), kSource));
   }
   for (const char* place : kUsualPlaces)
     if (IsFolder(place)) return std::string(place);
   return Fail(
       ErrorCode::kBadInput,
       fmt::format(
-          "expected the folder with the openb lists (clusterdata GPU v2023), or --nodes or "
+          "expected the folder with the openb lists ({}), or --nodes or "
           "--cluster with the nodes: there is none in SPILLWAY_OPENB, nor at {}; --data names another",
-          fmt::join(kUsualPlaces, ", ")));
+          kSource, fmt::join(kUsualPlaces, ", ")));
 }
 
 Result<std::string> ListFile(const std::string& list, const std::string& data_option) {

@@ -295,9 +295,11 @@ std::string ExplanationText(const Cluster& cluster, const Job& job, const Explan
     text += fmt::format("\nThe GPUs of {}:\n{}", cluster.nodes()[static_cast<size_t>(why.chosen->node)].name,
                         ReportTable(gpus).Text());
   return text + "\n" + HowText(why.how, why.looks_ahead, job.Fractional()) +
-         "fragmentation_milli: what becomes useless by it to the jobs that usually come; less than 0: what "
-         "becomes "
-         "useful.\n";
+         "fragmentation_milli: thousandths of a GPU that become useless by it to the jobs that usually come; "
+         "less than 0: that become useful.\n"
+         "gpu, start: from 0, a GPU of the node and a memory slice of that GPU. free_milli: thousandths of "
+         "the "
+         "GPU. speed: a T4's is 1.\n";
 }
 
 report::Document GeometryDocument(SliceMask taken, bool double_memory) {

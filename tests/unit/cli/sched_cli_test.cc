@@ -70,6 +70,10 @@ TEST_F(SchedCli, RefusesListsItCannotUse) {
   ExpectRefused(Replay({"--list", folder_.File("missing.csv")}), "missing.csv: expected a readable file");
   ExpectRefused(Replay({"--list", folder_.File("c.yaml")}), "c.yaml");
   ExpectRefused(Run({"replay", "--data", "/nowhere"}), "--data /nowhere: expected a folder");
+  const auto nowhere = testing::RunProgram(
+      {"/bin/sh", "-c", "cd / && unset SPILLWAY_OPENB && exec " SPILLWAY " sched replay --list default"});
+  ExpectRefused(nowhere,
+                "(public traces: github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023/csv)");
   ExpectRefused(Run({"replay", "--data", "/nowhere", "--list", folder_.File("untimed.csv"), "--nodes",
                      folder_.File("openb_node_list_gpu_node.csv")}),
                 "--data /nowhere: expected a folder");
@@ -254,6 +258,8 @@ TEST_F(SchedCli, SaysWhichMigProfileItCountsAndWhichModelsItDoesNotKnow) {
   const auto placed = Run({"place", folder_.File("mig.yaml"), "--milli", "500", "--explain"});
   EXPECT_EQ(placed.exit_code, 0);
   EXPECT_THAT(placed.out, HasSubstr("500 milli are a MIG slice 3g (slices: memory)"));
+  EXPECT_THAT(placed.out, HasSubstr("\nfragmentation_milli: thousandths of a GPU that become useless"));
+  EXPECT_THAT(placed.out, HasSubstr("free_milli: thousandths of the GPU. speed: a T4's is 1.\n"));
   EXPECT_THAT(placed.err,
               HasSubstr("mig.yaml:6: cluster.nodes[a].model: unknown model \"H100\", did you mean H100-80?"));
   EXPECT_EQ(std::count(placed.err.begin(), placed.err.end(), '\n'), 1) << placed.err;
