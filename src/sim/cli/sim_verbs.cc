@@ -43,6 +43,8 @@ sim::SweepResult Sweep(const sim::Scenario& scenario, unsigned threads) {
 int RunSim(const SimOptions& options, bool as_json) {
   auto scenario = sim::LoadScenario(options.file);
   if (!scenario) return Complain(scenario.error());
+  for (const std::string& doubt : sim::Doubts(*scenario, options.file))
+    base::PrintError("spillway: {}\n", base::Printable(doubt));
   if (options.requests > 0) sim::Resize(*scenario, options.requests);
   if (options.quick) sim::Resize(*scenario, std::max<uint64_t>(scenario->requests / 10, 1));
   // Before the time that the runs take.

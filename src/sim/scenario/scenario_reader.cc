@@ -142,6 +142,19 @@ Result<Scenario> ParseScenario(std::string_view text, const std::string& file_na
   return scenario;
 }
 
+std::vector<std::string> Doubts(const Scenario& scenario, const std::string& path) {
+  std::vector<std::string> doubts;
+  const auto look = [&](const std::string& key, const std::vector<double>& loads) {  // they ascend
+    if (!loads.empty() && loads.front() < 1 && loads.back() <= 1)
+      doubts.push_back(fmt::format("{}: {} is in percent: {} is {} %, did you mean {:g}?",
+                                   yaml::InputName(path), key, loads.front(), loads.front(),
+                                   100 * loads.front()));
+  };
+  if (scenario.axis.kind == AxisKind::kLoad) look("sim.load_pct", scenario.axis.values);
+  for (const App& app : scenario.apps) look(fmt::format("sim.apps[{}].load_pct", app.name), app.own.load_pct);
+  return doubts;
+}
+
 Result<Scenario> LoadScenario(const std::string& path) {
   const auto text = yaml::ReadInput(path);
   if (!text) return tl::make_unexpected(text.error());

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "sim/scenario/scenario.h"
@@ -16,7 +17,10 @@ namespace spillway::sim {
 // which are read too.
 [[nodiscard]] Result<Scenario> ParseScenario(std::string_view text, const std::string& file_name);
 
-// The same from a file. One that cannot be read is kBadInput too.
+// What reads like a mistake and is none: loads that look like shares, where they are in percent. A line each.
+[[nodiscard]] std::vector<std::string> Doubts(const Scenario& scenario, const std::string& path);
+
+// The same as ParseScenario from a file. One that cannot be read is kBadInput too.
 [[nodiscard]] Result<Scenario> LoadScenario(const std::string& path);
 
 }  // namespace spillway::sim

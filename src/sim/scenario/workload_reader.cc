@@ -24,6 +24,9 @@ using yaml::Problems;
 // From an answer to the moment when the switch has the report: as P4Mite's were calibrated.
 constexpr Duration kReportDelay = std::chrono::microseconds(1100);
 
+constexpr const char* kArrivals =
+    "poisson, constant, {trace: FILE}, {onoff: ...}, {jump: ...} or {overload: ...}";
+
 std::string Milliseconds(Duration time) {
   return fmt::format("{}ms", static_cast<double>(time.count()) / 1e6);
 }
@@ -72,17 +75,23 @@ void ReadOverload(Problems& problems, const Field& field, Arrivals& arrivals) {
 Arrivals ReadArrival(Problems& problems, const Field& field, const std::string& folder) {
   Arrivals arrivals;
   if (!field.node.IsMap()) {
-    if (auto word = ReadChoice(problems, field, {"poisson", "constant"})) {
-      arrivals.kind = *word == 0 ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
-      arrivals.name = field.node.Scalar();
+    const auto word = yaml::ReadText(problems, field, kArrivals);
+    if (!word) return arrivals;
+    if (*word != "poisson" && *word != "constant") {
+      yaml::Refuse(problems, field, kArrivals);
+      return arrivals;
     }
+    arrivals.kind = *word == "poisson" ? ArrivalKind::kPoisson : ArrivalKind::kConstant;
+    arrivals.name = *word;
     return arrivals;
   }
   MapReader map(problems, field, {"trace", "onoff", "jump", "overload"});
   const Field *trace = map.Find("trace"), *onoff = map.Find("onoff"), *jump = map.Find("jump"),
               *overload = map.Find("overload");
   const int given = (trace != nullptr) + (onoff != nullptr) + (jump != nullptr) + (overload != nullptr);
-  if (given != 1) {
+  if (given == 0 && field.node.size() > 0) {
+    // The reader of the map has told of the keys.
+  } else if (given != 1) {
     problems.Add(field.line, field.path,
                  fmt::format("expected one of trace, onoff, jump and overload, got {}", given));
   } else if (trace != nullptr) {
@@ -136,8 +145,7 @@ Reports ReadOneReports(Problems& problems, const Field& field) {
 std::vector<Arrivals> ReadArrivals(Problems& problems, const Field& field, const std::string& folder) {
   std::vector<Arrivals> all;
   std::set<std::string> names;
-  const char* expected =
-      "a list of poisson, constant, {trace: FILE}, {onoff: ...}, {jump: ...} or {overload: ...}";
+  const std::string expected = std::string("a list of ") + kArrivals;
   const auto entries = yaml::ReadList(problems, field, expected);
   if (field.node.IsSequence() && entries.empty())
     problems.Add(field.line, field.path, fmt::format("expected {}, got an empty list", expected));

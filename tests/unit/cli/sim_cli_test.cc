@@ -115,6 +115,16 @@ TEST_F(SimCli, ABadScenarioIsNamedByFileAndLine) {
   EXPECT_EQ(Run({folder_.File("missing.yaml")}).exit_code, 2);
 }
 
+TEST_F(SimCli, LoadsThatLookLikeSharesAreDoubted) {
+  std::string text = kScenario;
+  text.replace(text.find("[50, 90]"), 8, "[0.5, 0.9]");
+  folder_.Write("shares.yaml", text);
+  const testing::Outcome outcome = Run({folder_.File("shares.yaml"), "--quick"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("spillway: " + folder_.File("shares.yaml") +
+                                     ": sim.load_pct is in percent: 0.5 is 0.5 %, did you mean 50?\n"));
+}
+
 TEST_F(SimCli, BadUsageExitsWithTwo) {
   const std::vector<std::vector<std::string>> kCases = {{},
                                                         {File(), "--requests", "10"},

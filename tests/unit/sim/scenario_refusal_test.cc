@@ -29,6 +29,28 @@ TEST(ScenarioRefusal, AllProblemsAreToldAtOnceByLine) {
                                    HasSubstr("\ns.yaml:9: sim.load_pct[#2]: expected more than the 80")));
 }
 
+TEST(ScenarioRefusal, AnUnknownKindOfArrivalsIsToldOnce) {
+  EXPECT_EQ(Problem(WithLine("arrivals: [{burst: 5}]")),
+            "s.yaml:12: sim.arrivals[#1]: unknown key \"burst\", known are trace, onoff, jump, overload");
+}
+
+TEST(ScenarioDoubts, LoadsThatLookLikeShares) {
+  const auto doubts = [](const std::string& text) {
+    const auto scenario = ParseScenario(text, "s.yaml");
+    return scenario ? Doubts(*scenario, "s.yaml") : std::vector<std::string>{scenario.error().message};
+  };
+  EXPECT_THAT(doubts(kText), testing::IsEmpty());
+  EXPECT_THAT(doubts(With(kText, "[50, 80]", "[0.4, 0.6]")),
+              testing::ElementsAre("s.yaml: sim.load_pct is in percent: 0.4 is 0.4 %, did you mean 40?"));
+  EXPECT_THAT(doubts(With(kText, "[50, 80]", "[0.5, 1]")), testing::SizeIs(1));
+  EXPECT_THAT(doubts(With(kText, "[50, 80]", "[1]")), testing::IsEmpty());
+  EXPECT_THAT(doubts(With(kText, "[50, 80]", "[0.5, 5]")), testing::IsEmpty());
+  EXPECT_THAT(doubts(With(kText, "load_pct: [50, 80]", "rps: [0.5]")), testing::IsEmpty());
+  EXPECT_THAT(
+      doubts(WithAppKey("load_pct: [0.3]")),
+      testing::ElementsAre("s.yaml: sim.apps[dns].load_pct is in percent: 0.3 is 0.3 %, did you mean 30?"));
+}
+
 TEST(ScenarioRefusal, MissingKeys) {
   EXPECT_EQ(Problem(""), "s.yaml:1: expected a map, got nothing");
   EXPECT_EQ(Problem("{}"), "s.yaml:1: sim: expected a map, got nothing");
@@ -160,7 +182,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"      threshold: 100ms\n  load_pct: [50, 80]", "      load_pct: [50]\n  rps: [5]",
             "expected load_pct, as app dns has its own, got rps"},
         Bad{"  load_pct", "  arrivals: [regular]\n  load_pct",
-            "arrivals[#1]: expected one of poisson, constant"},
+            "arrivals[#1]: expected poisson, constant, {trace: FILE}, {onoff: ...}, {jump: ...} or "
+            "{overload: ...}, "
+            "got \"regular\""},
         Bad{"  load_pct", "  arrivals: [poisson, poisson]\n  load_pct", "arrivals[#2]: duplicate name"},
         Bad{"  load_pct", "  arrivals: [{}]\n  load_pct",
             "arrivals[#1]: expected one of trace, onoff, jump and overload, got 0"},
