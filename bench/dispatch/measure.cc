@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "dispatch/relax.h"
+#include "base/relax.h"
 #include "dispatch/slot_ring.h"
 
 namespace spillway::bench {
@@ -123,7 +123,7 @@ class ThroughputRun {
       size_t done = 0;
       while (done < burst_ && !stop_.load(std::memory_order_relaxed)) {
         const size_t taken = rig_.Put({events + done, burst_ - done});
-        if (taken == 0) dispatch::Relax();
+        if (taken == 0) base::Relax();
         done += taken;
       }
       next += done;
@@ -227,7 +227,7 @@ class LatencyRun {
     while (due < start + length_ && now < start + 10 * length_ && !lost_.load(std::memory_order_relaxed)) {
       do {
         const uint64_t last = now;
-        if (now < due) dispatch::Relax();
+        if (now < due) base::Relax();
         now = __rdtsc();
         at_producer_.Ran(last, now);
       } while (now < due);
@@ -295,7 +295,7 @@ class LatencyRun {
       done += rig_.Put({events + done, burst_ - done});
       if (done == burst_) break;
       // Back-pressure is the engine's, and counts.
-      dispatch::Relax();
+      base::Relax();
       const uint64_t last = now;
       now = __rdtsc();
       at_producer_.Ran(last, now);

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/relax.h"
 #include "bench/dispatch/measure.h"
-#include "dispatch/relax.h"
 #include "report/percentile.h"
 
 namespace spillway::bench {
@@ -65,7 +65,7 @@ void Produce(Rig& rig, size_t burst, uint32_t seed, Ends& ends, Count& count) {
     uint64_t sum = 0;
     while (done < burst && !ends.no_more.load(std::memory_order_relaxed)) {
       const size_t taken = rig.Put({events + done, burst - done});
-      if (taken == 0) dispatch::Relax();
+      if (taken == 0) base::Relax();
       for (size_t i = done; i < done + taken; i++) sum += events[i].user;
       done += taken;
     }
@@ -75,7 +75,7 @@ void Produce(Rig& rig, size_t burst, uint32_t seed, Ends& ends, Count& count) {
   // event_dsw moves flows from worker to worker only while every port has a part in it.
   while (!ends.all.load(std::memory_order_relaxed)) {
     rig.Flush();
-    dispatch::Relax();
+    base::Relax();
   }
 }
 
@@ -87,7 +87,7 @@ void Work(Rig& rig, size_t burst, uint64_t service_cycles, const Ends& ends, Cou
     for (size_t i = 0; i < got; i++) {
       sum += events[i].user;
       if (service_cycles == 0) continue;
-      for (const uint64_t end = __rdtsc() + service_cycles; __rdtsc() < end;) dispatch::Relax();
+      for (const uint64_t end = __rdtsc() + service_cycles; __rdtsc() < end;) base::Relax();
     }
     if (got > 0) count.Add(got, sum);
   }

@@ -18,7 +18,7 @@
 #include <sstream>
 
 #include "base/mutex.h"
-#include "dispatch/relax.h"
+#include "base/relax.h"
 
 namespace spillway::dispatch {
 namespace {
@@ -349,7 +349,7 @@ size_t EventdevPort::Dequeue(std::span<Event> into, std::chrono::nanoseconds pat
     held_ = 0;
     statistics_.empty++;
     if (patience.count() <= 0 || std::chrono::steady_clock::now() >= give_up) return 0;
-    Relax();
+    base::Relax();
   }
 }
 

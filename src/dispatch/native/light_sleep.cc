@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/native/light_sleep.h"
 
-#include "dispatch/relax.h"
+#include "base/relax.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -32,7 +32,7 @@ void LightSleep(const void* line, const std::function<bool()>& ready) {
 namespace spillway::dispatch {
 
 bool HaveLightSleep() { return false; }
-void LightSleep(const void*, const std::function<bool()>&) { Relax(); }
+void LightSleep(const void*, const std::function<bool()>&) { base::Relax(); }
 
 }  // namespace spillway::dispatch
 #endif

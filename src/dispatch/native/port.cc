@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/relax.h"
 #include "dispatch/native/light_sleep.h"
-#include "dispatch/relax.h"
 
 namespace spillway::dispatch {
 namespace {
@@ -344,7 +344,7 @@ size_t NativePort::Dequeue(std::span<Event> into, std::chrono::nanoseconds patie
       LightSleep(queues_[next_queue_]->shard(0).NextSlot(), [this] { return AnythingReady(); });
     } else {
       // A look is a load from the nearest cache; between looks the core's other thread may have it.
-      for (int i = 0; i < 8 && !AnythingReady(); i++) Relax();
+      for (int i = 0; i < 8 && !AnythingReady(); i++) base::Relax();
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "dispatch/relax.h"
+#include "base/relax.h"
 
 namespace spillway::dispatch {
 
@@ -21,7 +21,7 @@ class TryLock {
       if (spins % 64 == 63)
         sched_yield();
       else
-        Relax();
+        base::Relax();
     }
   }
   void Unlock() { taken_.store(false, std::memory_order_release); }

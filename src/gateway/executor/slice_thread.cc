@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/relax.h"
 #include "gateway/protocol/status.h"
 
 namespace spillway::gateway {
@@ -72,13 +73,13 @@ void SliceThread::Loop() {
 }
 
 // The gateway rings while it still copies (Channel::WakeForSubmission): whoever slept again then would have
-// to be woken twice.
+// to be woken twice, and who gave up the CPU to others would come behind them all.
 bool SliceThread::AwaitAfterRing(Submission& into) {
   const uint64_t until = Now(CLOCK_MONOTONIC) + kAwakeAfterRingNs;
   while (!stop_.load()) {
     if (inlet_->TakeSubmission(into)) return true;
     if (Now(CLOCK_MONOTONIC) >= until) break;
-    sched_yield();
+    base::Relax();
   }
   return false;
 }

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace spillway::dispatch {
+namespace spillway::base {
 
 inline void Relax() {
 #if defined(__x86_64__)
@@ -16,4 +16,4 @@ inline void Relax() {
 #endif
 }
 
-}  // namespace spillway::dispatch
+}  // namespace spillway::base
