@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/print.h"
@@ -38,6 +39,7 @@ int BenchGateway(const bench::GatewayBenchOptions& options, bool as_json) {
 void AddGatewayVerb(CLI::App& bench, Context& context) {
   auto options = std::make_shared<bench::GatewayBenchOptions>();
   options->namespaces = geteuid() == 0;
+  options->awake = bench::DefaultAwake(std::thread::hardware_concurrency());
   CLI::App* verb =
       bench.add_subcommand("gateway", "Requests through the four designs, with an idle and a busy host");
   verb->add_option("--rounds", options->rounds, "Rounds over all rows")
@@ -81,7 +83,9 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
                              : who == "nic" ? bench::Awake::kNic
                                             : bench::Awake::kNone;
           },
-          "Which side busy-polls: the gateway and the deciders on the host, the gateway alone, neither (all)")
+          "Which side busy-polls: the gateway and the deciders on the host, the gateway alone, neither (all; "
+          "none "
+          "on fewer than four CPUs)")
       ->check(CLI::IsMember({"all", "nic", "none"}));
   verb->add_option_function<std::string>(
           "--engine", [options](const std::string& engine) { options->cuda = engine == "cuda"; },

@@ -17,6 +17,9 @@ namespace spillway::bench {
 // Who stays awake for `spin` where it waits: the gateway and the deciders on the host, as equals; the gateway
 // alone, which has a CPU of its own; nobody.
 enum class Awake { kAll, kNic, kNone };
+// With `all` up to four are awake: client, gateway, decider and slice; on fewer CPUs they take them from each
+// other.
+[[nodiscard]] constexpr Awake DefaultAwake(unsigned cpus) { return cpus < 4 ? Awake::kNone : Awake::kAll; }
 
 struct GatewayBenchOptions {
   int rounds = 5;
