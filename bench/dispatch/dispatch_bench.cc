@@ -19,7 +19,6 @@
 namespace spillway::bench {
 namespace {
 
-using dispatch::Kind;
 using nlohmann::ordered_json;
 
 constexpr double kLightRate = 1e5;  // one event every 10 us

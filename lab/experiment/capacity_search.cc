@@ -52,11 +52,14 @@ Result<double> HighestSustained(double first, const SearchCare& care, const Sust
     double lost = 0;  // the lowest that could not be confirmed; 0: none
     double step = care.accuracy;
     const double least = std::max(kLowest, low / kSearchStep);
-    for (; low != confirmed; lost = low, low = std::max(low / step, least), step *= step) {
+    while (low != confirmed) {
       const auto good = sustains(low, care.confirming_slices);
       if (!good) return tl::make_unexpected(good.error());
       if (*good) break;
       if (low <= least) return Fail(ErrorCode::kSystem, kUnsteady);
+      lost = low;
+      low = std::max(low / step, least);
+      step *= step;
     }
     while (lost / low > care.accuracy) {
       const double rate = std::sqrt(low * lost);

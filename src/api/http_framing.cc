@@ -51,14 +51,15 @@ const char* Ambiguity(MHD_Connection* connection) {
 size_t Unescape(void*, MHD_Connection*, char* text) {
   constexpr std::string_view kNul = "%00";
   size_t length = 0;
-  for (char* part = text; part != nullptr;) {
+  for (char* part = text;;) {
     char* const nul = std::strstr(part, kNul.data());
     if (nul != nullptr) *nul = '\0';
     const size_t decoded = MHD_http_unescape(part);
     std::memmove(text + length, part, decoded);
     length += decoded;
-    if (nul != nullptr) length += kNul.copy(text + length, kNul.size());
-    part = nul == nullptr ? nullptr : nul + kNul.size();
+    if (nul == nullptr) break;
+    length += kNul.copy(text + length, kNul.size());
+    part = nul + kNul.size();
   }
   text[length] = '\0';
   return length;
