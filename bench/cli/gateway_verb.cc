@@ -83,9 +83,8 @@ void AddGatewayVerb(CLI::App& bench, Context& context) {
                              : who == "nic" ? bench::Awake::kNic
                                             : bench::Awake::kNone;
           },
-          "Which side busy-polls: the gateway and the deciders on the host, the gateway alone, neither (all; "
-          "none "
-          "on fewer than four CPUs)")
+          "Which side busy-polls: the gateway and the deciders on the host, the gateway alone, neither "
+          "(all; none on fewer than four CPUs)")
       ->check(CLI::IsMember({"all", "nic", "none"}));
   verb->add_option_function<std::string>(
           "--engine", [options](const std::string& engine) { options->cuda = engine == "cuda"; },

@@ -147,9 +147,8 @@ std::string EnergyText(const ordered_json& row) {
   const double cores = Number(row, "host_cores"), watts = Number(row, "host_w");
   const double host_watts = Number(row, "baseline_w");
   const std::string text = fmt::format(
-      "\nEnqueueing {:g} million events a second, modelled (docs/bench.md): {:.1f} of the host's cores, "
-      "{:.0f} "
-      "W,\nor {:.1f} % of the SmartNIC's, {:.1f} W.",
+      "\nEnqueueing {:g} million events a second, modelled (docs/bench.md): "
+      "{:.1f} of the host's cores, {:.0f} W,\nor {:.1f} % of the SmartNIC's, {:.1f} W.",
       Number(row, "mevents_per_s"), cores, watts, Number(row, "nic_share_pct"), Number(row, "nic_w"));
   if (watts <= host_watts)
     return text + fmt::format(" The SmartNIC saves {:.1f} % of the host's {:.0f} W.\n",

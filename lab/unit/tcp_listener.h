@@ -2,7 +2,7 @@
 // The TCP side of a unit: listening sockets and their connections, each carrying requests one
 // after the other, several at a time if the peer likes (answers then leave as they are done). A
 // connection that holds more than kHeldLimit bytes of answers is not read from until it has drained; of
-// requests that come in parts, all connections together hold so much, and who brings more is closed.
+// requests that come in parts, all connections together hold 64 MiB, and who brings more is closed.
 // Belongs to the server's thread.
 #pragma once
 

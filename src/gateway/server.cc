@@ -176,7 +176,8 @@ void Server::Run() {
     if (const auto next = broker_.NextTick(); next && *next <= now) broker_.Tick(now);
     CleanUp(now);
     if (Drained(now)) break;
-    if (const std::pair is{broker_.counts().delivered, broker_.running()}; any || is != work) {
+    if (const std::pair is{broker_.counts().delivered, broker_.running()};
+        config_.spin > Duration(0) && (any || is != work)) {
       work = is;
       alertness.Expect(broker_.NextEnd());
     }

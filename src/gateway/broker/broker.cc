@@ -369,7 +369,9 @@ void Broker::Tick(Time now) {
 
 std::optional<Time> Broker::NextEnd() const {
   std::optional<Time> first;
-  for (const Slice& slice : slices_) {
+  for (size_t i = 0; i < slices_.size(); i++) {
+    if (states_[i].in_hand == 0 || !states_[i].alive) continue;
+    const Slice& slice = slices_[i];
     std::optional<Duration> least;  // of what the slice has in hand, of which it works on one
     for (const uint64_t id : slice.cells) {
       if (id == 0) continue;
