@@ -98,40 +98,37 @@ SPW_INLINE __u16 half_open_stamp(struct placement *at)
 
 /* Searches as global functions: the verifier checks each once, and follows one path from there on, not one
  * for each place that a word may be found at. */
-__attribute__((noinline)) int find_word(const struct spw_half_open *bucket, __u64 hash, __u32 isn)
-{
-	return bucket ? spw_half_open_find(bucket, hash, isn) : -1;
-}
-
 __attribute__((noinline)) __u64 find_proof(const struct spw_half_open *bucket, __u64 hash, __u32 sequence)
 {
 	return bucket ? spw_half_open_proof(bucket, hash, sequence) : 0;
 }
 
-__attribute__((noinline)) int find_sibling(const struct spw_half_open *bucket, __u64 hash, __u32 stamp)
+/* word_known, word_found and word_room of the handshake with this number, a byte each from the lowest on. */
+__attribute__((noinline)) int find_words(const struct spw_half_open *bucket, __u64 hash, __u32 isn,
+					 __u32 stamp)
 {
-	return bucket ? spw_half_open_sibling(bucket, hash, (__u16)stamp) : -1;
-}
+	int known, found, room;
 
-__attribute__((noinline)) int find_room(const struct spw_half_open *bucket, __u32 stamp)
-{
-	return bucket ? spw_half_open_room(bucket, (__u16)stamp) : -1;
-}
-
-/* Fills in at->word_known, word_found and word_room for the handshake with this number. */
-SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
-{
-	__u16 stamp = half_open_stamp(at);
-	int found = find_word(bucket, at->hash, isn), room = found;
-
+	if (!bucket)
+		return -1;
+	known = found = room = spw_half_open_find(bucket, hash, isn);
+	if (found < 0)
+		known = spw_half_open_sibling(bucket, hash, (__u16)stamp);
 	if (found < 0 || found >= SPW_HALF_OPEN_KEPT_WAYS) {
-		room = find_room(bucket, stamp);
+		room = spw_half_open_room(bucket, (__u16)stamp);
 		if (room < 0 && ignores_pressure)
 			room = 0;
 	}
-	at->word_found = found;
-	at->word_room = room;
-	at->word_known = found < 0 ? find_sibling(bucket, at->hash, stamp) : found;
+	return (known & 0xff) | (found & 0xff) << 8 | (room & 0xff) << 16;
+}
+
+SPW_INLINE void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
+{
+	int words = find_words(bucket, at->hash, isn, half_open_stamp(at));
+
+	at->word_known = (__s8)words;
+	at->word_found = (__s8)(words >> 8);
+	at->word_room = (__s8)(words >> 16);
 }
 
 /* Unit of the handshake, or of another of the flow that has just begun: the client tries again, or one of the
