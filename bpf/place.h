@@ -291,6 +291,13 @@ __attribute__((noinline)) int forget_handshake(struct spw_half_open *bucket, __u
 	return 0;
 }
 
+__attribute__((noinline)) int refute_handshakes(struct spw_half_open *bucket, __u64 hash, __u32 home)
+{
+	if (bucket)
+		spw_half_open_refute(bucket, hash, (__u16)home);
+	return 0;
+}
+
 /* FIN or RST. It closes the connection for whoever comes next only if it shows that it knows it: by the
  * number of its handshake, as long as that is remembered. */
 SPW_CALL void close_entry(struct placement *at, __u64 *entry, __u64 seen, __u32 sequence)
@@ -335,7 +342,9 @@ SPW_CALL __u16 place_unsettled(struct placement *at, __u64 *entry, __u64 seen, c
 	}
 	if (state == SPW_FLOW_HALF_OPEN && !found) {
 		/* Of another connection, which may be established on the owner. While the slot moves, it
-		 * needs the entry; the handshake has its word. */
+		 * needs the entry. */
+		if (!tcp->ends)
+			refute_handshakes(bucket, at->hash, home_of(at));
 		if (tcp->ends || !slot_is_moved(at))
 			return ring_unit(at, 1);
 		at->count->placed_on_ring++;
@@ -371,6 +380,8 @@ SPW_CALL __u16 place_without_entry(struct placement *at, const struct tcp_bits *
 	__u16 unit = SPW_NO_UNIT;
 	__u64 found = bucket ? handshake_of(at, bucket, tcp->sequence, &unit) : 0;
 
+	if (bucket && !found && !tcp->ends)
+		refute_handshakes(bucket, at->hash, home_of(at));
 	if (!bucket || !found || (unit == home_of(at) && !slot_is_moved(at)))
 		return ring_unit(at, tcp->ends);
 	at->count->placed_by_entry++;

@@ -93,15 +93,17 @@ SPW_INLINE __u64 spw_half_open_proof(const struct spw_half_open *bucket, __u64 h
 	return 0;
 }
 
-SPW_INLINE __u32 spw_half_open_age(__u64 word, __u16 stamp)
+/* 1 if the word was stamped more than `stamps` ago. Not if by the next stamp: another CPU's clock is further
+ * on. */
+SPW_INLINE int spw_half_open_is_older(__u64 word, __u16 stamp, __u32 stamps)
 {
-	return ((__u32)stamp - (__u32)word) & SPW_HALF_OPEN_STAMP_MASK;
+	return (((__u32)stamp - (__u32)word + 1) & SPW_HALF_OPEN_STAMP_MASK) > stamps + 1;
 }
 
 /* Unit in a word that was found, or SPW_NO_UNIT when it is too old to be of this handshake. */
 SPW_INLINE __u16 spw_half_open_unit(__u64 word, __u16 stamp)
 {
-	if (spw_half_open_age(word, stamp) > SPW_HALF_OPEN_AGE)
+	if (spw_half_open_is_older(word, stamp, SPW_HALF_OPEN_AGE))
 		return SPW_NO_UNIT;
 	return (__u16)(word >> 9) & 0x7fff;
 }
@@ -121,7 +123,7 @@ SPW_INLINE int spw_half_open_room(const struct spw_half_open *bucket, __u16 stam
 	for (int i = 0; i < SPW_HALF_OPEN_KEPT_WAYS; i++) {
 		__u64 word = bucket->word[i];
 
-		if (word == 0 || spw_half_open_age(word, stamp) > SPW_HALF_OPEN_KEPT)
+		if (word == 0 || spw_half_open_is_older(word, stamp, SPW_HALF_OPEN_KEPT))
 			return i;
 	}
 	return -1;
@@ -135,7 +137,7 @@ SPW_INLINE int spw_half_open_sibling(const struct spw_half_open *bucket, __u64 h
 		__u64 word = bucket->word[i];
 
 		if ((word ^ hash) >> 40 == 0 && word != 0 &&
-		    spw_half_open_age(word, stamp) <= SPW_HALF_OPEN_KEPT)
+		    !spw_half_open_is_older(word, stamp, SPW_HALF_OPEN_KEPT))
 			return i;
 	}
 	return -1;
@@ -155,7 +157,7 @@ SPW_INLINE int spw_half_open_keep(__u64 *place, __u64 word, __u16 stamp)
 {
 	__u64 old = *place;
 
-	if (old != 0 && (old ^ word) >> 24 != 0 && spw_half_open_age(old, stamp) <= SPW_HALF_OPEN_KEPT)
+	if (old != 0 && (old ^ word) >> 24 != 0 && !spw_half_open_is_older(old, stamp, SPW_HALF_OPEN_KEPT))
 		return 0;
 	return __sync_val_compare_and_swap(place, old, word) == old;
 }
@@ -185,6 +187,20 @@ SPW_INLINE void spw_half_open_forget(struct spw_half_open *bucket, __u64 own)
 	for (int i = 0; i < SPW_HALF_OPEN_WAYS; i++) {
 		if (bucket->word[i] == own)
 			__sync_val_compare_and_swap(&bucket->word[i], own, 0);
+	}
+}
+
+/* A packet of the flow has come that goes on from none of its handshakes, so it is established, on `home`:
+ * those that lead elsewhere are forged, or of a connection that was given up. Left there, one would be met
+ * some time by the numbers of a flow that sends much. */
+SPW_INLINE void spw_half_open_refute(struct spw_half_open *bucket, __u64 hash, __u16 home)
+{
+#pragma GCC unroll 1
+	for (int i = 0; i < SPW_HALF_OPEN_WAYS; i++) {
+		__u64 word = bucket->word[i];
+
+		if ((word ^ hash) >> 40 == 0 && word != 0 && ((__u16)(word >> 9) & 0x7fff) != home)
+			__sync_val_compare_and_swap(&bucket->word[i], word, 0);
 	}
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -35,7 +36,13 @@ std::vector<Endpoint> ReadSwitches(const Section& top) {
   if (list->empty()) top.Add("switches", "expected a list of ADDRESS:PORT, got an empty one");
   for (const Field& item : *list) {
     const auto endpoint = item.node.IsScalar() ? Endpoint::Parse(item.node.Scalar()) : std::nullopt;
-    if (endpoint)
+    const auto is_same = [&](const Endpoint& other) {
+      return other.length == endpoint->length &&
+             std::memcmp(&other.address, &endpoint->address, other.length) == 0;
+    };
+    if (endpoint && std::ranges::any_of(switches, is_same))
+      top.problems().Add(item.line, item.path, fmt::format("duplicate switch {}", item.node.Scalar()));
+    else if (endpoint)
       switches.push_back(*endpoint);
     else
       top.problems().Add(

@@ -258,7 +258,8 @@ class Parser {
       int line = entry.first.Mark().is_null() ? field.line : entry.first.Mark().line + 1;
       if (!entry.first.IsScalar() || !yaml::IsName(entry.first.Scalar())) {
         problems_.Add(line, field.path,
-                      "expected a pool's name of 1 to 64 letters, digits, '.', '_' or '-', got " +
+                      "expected a pool's name of 1 to 64 letters, digits, '.', '_' or '-', the first a "
+                      "letter or digit, got " +
                           Describe(entry.first));
         continue;
       }

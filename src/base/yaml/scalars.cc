@@ -80,7 +80,8 @@ std::optional<std::string> ReadPath(Problems& problems, const Field& field, std:
 
 std::optional<std::string> ReadName(Problems& problems, const Field& field) {
   if (!field.node.IsScalar() || !IsName(field.node.Scalar()))
-    return Refuse(problems, field, "a name of 1 to 64 letters, digits, '.', '_' or '-'");
+    return Refuse(problems, field,
+                  "a name of 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit");
   return field.node.Scalar();
 }
 

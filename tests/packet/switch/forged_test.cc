@@ -57,6 +57,24 @@ TEST_F(ForgedTest, ASynDoesNotMoveAnEstablishedFlowWithoutAnEntry) {
   EXPECT_EQ(Ack(5000, kIsn + 70'001), unit);
 }
 
+// A flow that uploads passes all numbers in half a minute, those of forged SYNs too.
+TEST_F(ForgedTest, ASynDoesNotMoveAFlowWithoutAnEntryWhoseNumbersCatchUpWithIt) {
+  for (const bool pressed : {false, true}) {
+    SCOPED_TRACE(pressed ? "places are few: an entry is held for the handshake" : "");
+    const uint16_t port = pressed ? 5001 : 5000, unit = Syn(port);
+    EXPECT_EQ(Ack(port), unit);
+    AgeHalfOpen(SPW_HALF_OPEN_AGE + 1);
+    if (pressed) program_.MakePlacesFew();
+    AllCpusBusy(true);
+    for (const uint32_t isn : {kForgedIsn, kForgedIsn + (1u << 29), kForgedIsn + (1u << 30)})
+      EXPECT_NE(Syn(port, isn), unit);
+    AllCpusBusy(false);
+    EXPECT_EQ(Ack(port, kIsn + 70'000), unit);
+    for (const uint32_t isn : {kForgedIsn, kForgedIsn + (1u << 29), kForgedIsn + (1u << 30)})
+      for (const uint32_t sent : {1u, 1000u, 60'000u}) EXPECT_EQ(Ack(port, isn + sent), unit);
+  }
+}
+
 // As SYNs that the network holds up and delivers twice.
 TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberDoesNotMoveItWhileItsHandshakeIsKnown) {
   const uint16_t unit = Syn(5000);
@@ -74,7 +92,6 @@ TEST_F(ForgedTest, ASynWithTheFlowsOwnNumberMayMoveItsFirst128KiBOnceItsHandshak
   AllCpusBusy(true);
   const uint16_t other = Syn(5000);
   EXPECT_NE(other, unit);
-  EXPECT_EQ(Ack(5000, kIsn + 200'000), unit) << "a packet of the flow, which is further on";
   EXPECT_EQ(Ack(5000, kIsn + 500), other);
 }
 

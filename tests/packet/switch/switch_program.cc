@@ -149,6 +149,8 @@ void SwitchProgram::Reset() {
   TakeCounts();
 }
 
+void SwitchProgram::MakePlacesFew() { skeleton_->bss->pressure.pressed_tick = spw_ticks(NowNs()); }
+
 void SwitchProgram::Apply(const model::Config& config) {
   auto plan = MakePlan(config, ledger_, kRingCapacity);
   if (!plan) throw std::runtime_error(plan.error().message);

@@ -44,6 +44,8 @@ class SwitchProgram {
   static SwitchProgram& AtStandingClock();
 
   void Reset();
+  // As after an insert that met full buckets.
+  void MakePlacesFew();
   void Apply(const model::Config& config);
   Outcome Run(const Bytes& packet, uint32_t ingress_ifindex = 0);
   Counts TakeCounts();                     // non-zero changes since the last call

@@ -160,6 +160,8 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT, got an empty one");
   ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches[#1]: expected ADDRESS:PORT");
   ExpectError(1, "switches: [example.org:1]", ":1: switches[#1]: expected ADDRESS:PORT");
+  ExpectError(1, "switches: [192.0.2.1, '[::1]:1', 192.0.2.1:9870]",
+              ":1: switches[#3]: duplicate switch 192.0.2.1:9870");
   ExpectError(2, "server: {code: 4096, key_file: good.key}",
               ":2: server.code: expected a whole number from 0 to 4095, got \"4096\"");
   ExpectError(2, "server: {code: 4}", ":2: server.key_file: expected a file of 32 hex digits, got nothing");
