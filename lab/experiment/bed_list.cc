@@ -21,6 +21,7 @@ Result<std::vector<ListedBed>> ListBeds(const std::string& folder) {
     beds.push_back({bed.app, spec->description, fmt::format("{}", fmt::join(policies, ",")),
                     fmt::format("{:g}", fmt::join(spec->load_pct, ","))});
   }
+  if (beds.empty()) return Fail(ErrorCode::kUnavailable, folder + "/beds has no lab files");
   return beds;
 }
 

@@ -43,5 +43,11 @@ TEST(BedList, EveryBedThatComesWithSpillwaySaysWhatItIs) {
   for (const char* key : {"name", "description", "policies", "loads"}) EXPECT_TRUE(row.contains(key)) << key;
 }
 
+TEST(BedList, AFolderWithoutBedsIsToldAsSuch) {
+  const auto beds = ListBeds("/nowhere");
+  ASSERT_FALSE(beds);
+  EXPECT_EQ(beds.error().message, "/nowhere/beds has no lab files");
+}
+
 }  // namespace
 }  // namespace spillway::lab
