@@ -9,11 +9,18 @@
 #include "packet.h"
 
 /*
- * The heavy arithmetic as global functions (here, in pick_within and in place.h): the verifier checks each
- * once, by itself, instead of once for every path that leads to a call. Their pointers may be null as far as
- * it can know.
+ * The heavy arithmetic as global functions: the verifier checks each once, by itself, instead of
+ * once for every path that leads to a call. Their pointers may be null as far as it can know.
  */
-#define PICK_FAIL_OPEN (1u << 16) /* beside the policy */
+#define PICK_FAIL_OPEN (1u << 16) /* beside policy | default unit << 8 */
+
+__attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 ask, __u64 now_ns,
+					__u32 draw)
+{
+	if (!server)
+		return -1;
+	return spw_choose(server, (__u8)ask, ask >> 8, hash, now_ns, draw, ask & PICK_FAIL_OPEN);
+}
 
 __attribute__((noinline)) int pick_second(const struct spw_server *first, const struct spw_server *second,
 					  __u32 unit_policy, __u64 now_ns)
@@ -21,6 +28,14 @@ __attribute__((noinline)) int pick_second(const struct spw_server *first, const 
 	if (!first || !second)
 		return 0;
 	return spw_prefer_second(first, second, (__u8)unit_policy, now_ns);
+}
+
+__attribute__((noinline)) int place_on(struct spw_server *server, __u32 policy, __u32 unit, __u64 now_ns)
+{
+	if (!server)
+		return 0;
+	spw_place_on(server, (__u8)policy, unit, now_ns);
+	return 0;
 }
 
 /* Not 0 in tests only: they set the time, so that choices can be predicted, and floods last as
@@ -106,12 +121,11 @@ __attribute__((noinline)) int pick_within(__u32 default_unit, __u64 hash, __u32 
 
 	if (!server)
 		return SPW_NO_UNIT;
-	unit = spw_choose(server, (__u8)ask, spw_unit_index((__u16)default_unit), hash, now_ns, server->draws,
-			  ask & PICK_FAIL_OPEN);
+	unit = pick_unit(server, hash, ask | spw_unit_index((__u16)default_unit) << 8, now_ns, server->draws);
 	if (unit < 0)
 		return SPW_NO_UNIT;
 	unit &= SPW_UNITS_PER_SERVER - 1;
-	spw_place_on(server, (__u8)ask, unit, now_ns);
+	place_on(server, (__u8)ask, unit, now_ns);
 	return spw_unit_id(code, unit);
 }
 
@@ -205,7 +219,7 @@ SPW_CALL __u16 divert(struct placement *at, __u16 chosen, __u64 now_ns)
 }
 
 /* Both policies. */
-SPW_INLINE __u16 choose(struct placement *at)
+SPW_CALL __u16 choose(struct placement *at)
 {
 	__u16 chosen = at->slot->next, unit;
 	__u64 now_ns = at->choice_ns;
@@ -276,5 +290,5 @@ SPW_CALL void keep_on_ring(struct placement *at, __u16 home)
 		return;
 	at->is_new = 1;
 	at->count->new_flows++;
-	spw_place_on(server, at->service->unit_policy, spw_unit_index(home), at->choice_ns);
+	place_on(server, at->service->unit_policy, spw_unit_index(home), at->choice_ns);
 }

@@ -156,7 +156,7 @@ SPW_CALL int insert_flow(struct placement *at, __u16 unit, enum spw_flow_state s
 /* For a TCP handshake that is to leave the ring. Its entry is written when it is completed, so that SYNs cost
  * no line of the table; where places are few, it holds one from now on (`holds`: it does already), so that
  * there is one then. 0: there is none. */
-SPW_INLINE int prepare_flow(struct placement *at, __u16 unit, int holds)
+SPW_CALL int prepare_flow(struct placement *at, __u16 unit, int holds)
 {
 	announce_flow(at);
 	return holds || !places_are_few(at) || insert_flow(at, unit, SPW_FLOW_HALF_OPEN, SPW_BUCKET_ENTRIES);

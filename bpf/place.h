@@ -122,7 +122,7 @@ __attribute__((noinline)) int find_words(const struct spw_half_open *bucket, __u
 	return (known & 0xff) | (found & 0xff) << 8 | (room & 0xff) << 16;
 }
 
-SPW_INLINE void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
+SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
 {
 	int words = find_words(bucket, at->hash, isn, half_open_stamp(at));
 
