@@ -60,9 +60,8 @@ struct placement {
 	struct spw_ring_slot *slot;
 	struct spw_counters *count;
 	__u64 hash;
-	__u64 now_ns;	 /* by the coarse clock, by which all that is kept is stamped; 0: not read yet */
-	__u64 choice_ns; /* choice_time, of a packet that may begin a flow */
-	__u8 is_new;	 /* a new flow, placed now */
+	__u64 now_ns; /* 0: not read yet */
+	__u8 is_new;  /* a new flow, placed now */
 	/* Of a SYN, in its half-open bucket: the index of its own word or else of its flow's, of its own
 	 * word, and of a place to keep one; -1: none. */
 	__s8 word_known;
@@ -81,13 +80,6 @@ SPW_INLINE __u64 placement_now(struct placement *at)
 	if (!at->now_ns)
 		at->now_ns = coarse_now();
 	return at->now_ns;
-}
-
-/* Before anything else is read: a precise clock waits for all reads before it, and would wait for lines of
- * main memory, one after the other. */
-SPW_INLINE void read_choice_time(struct placement *at)
-{
-	at->choice_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 }
 
 SPW_INLINE struct spw_unit *unit_by_id(__u16 id)
@@ -222,7 +214,7 @@ SPW_CALL __u16 divert(struct placement *at, __u16 chosen, __u64 now_ns)
 SPW_CALL __u16 choose(struct placement *at)
 {
 	__u16 chosen = at->slot->next, unit;
-	__u64 now_ns = at->choice_ns;
+	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
 		__u16 second = (__u16)default_at(at->service, at->hash, 1);
@@ -290,5 +282,6 @@ SPW_CALL void keep_on_ring(struct placement *at, __u16 home)
 		return;
 	at->is_new = 1;
 	at->count->new_flows++;
-	place_on(server, at->service->unit_policy, spw_unit_index(home), at->choice_ns);
+	place_on(server, at->service->unit_policy, spw_unit_index(home),
+		 choice_time(at->service->server_policy, at->service->unit_policy));
 }
