@@ -9,18 +9,11 @@
 #include "packet.h"
 
 /*
- * The heavy arithmetic as global functions: the verifier checks each once, by itself, instead of
- * once for every path that leads to a call. Their pointers may be null as far as it can know.
+ * The heavy arithmetic as global functions (here, in pick_within and in place.h): the verifier checks each
+ * once, by itself, instead of once for every path that leads to a call. Their pointers may be null as far as
+ * it can know.
  */
-#define PICK_FAIL_OPEN (1u << 16) /* beside policy | default unit << 8 */
-
-__attribute__((noinline)) int pick_unit(const struct spw_server *server, __u64 hash, __u32 ask, __u64 now_ns,
-					__u32 draw)
-{
-	if (!server)
-		return -1;
-	return spw_choose(server, (__u8)ask, ask >> 8, hash, now_ns, draw, ask & PICK_FAIL_OPEN);
-}
+#define PICK_FAIL_OPEN (1u << 16) /* beside the policy */
 
 __attribute__((noinline)) int pick_second(const struct spw_server *first, const struct spw_server *second,
 					  __u32 unit_policy, __u64 now_ns)
@@ -30,38 +23,20 @@ __attribute__((noinline)) int pick_second(const struct spw_server *first, const 
 	return spw_prefer_second(first, second, (__u8)unit_policy, now_ns);
 }
 
-__attribute__((noinline)) int place_on(struct spw_server *server, __u32 policy, __u32 unit, __u64 now_ns)
-{
-	if (!server)
-		return 0;
-	spw_place_on(server, (__u8)policy, unit, now_ns);
-	return 0;
-}
-
 /* Not 0 in tests only: they set the time, so that choices can be predicted, and floods last as
  * long as at the rate they stand for. */
 const volatile __u32 clock_is_given;
 __u64 given_now_ns;
-
-/* Policies that weigh what was sent since a report need the time finer than the coarse clock's step,
- * which may be longer than a report period. The rest is spared the precise clock. */
-__attribute__((noinline)) __u64 choice_time(__u32 server_policy, __u32 unit_policy)
-{
-	if (clock_is_given)
-		return given_now_ns;
-	if (server_policy == SPW_SERVER_P2C || unit_policy == SPW_UNIT_LEAST_LOADED ||
-	    unit_policy == SPW_UNIT_HEADROOM)
-		return bpf_ktime_get_ns();
-	return bpf_ktime_get_coarse_ns();
-}
 
 struct placement {
 	struct spw_endpoint *service;
 	struct spw_ring_slot *slot;
 	struct spw_counters *count;
 	__u64 hash;
-	__u64 now_ns; /* 0: not read yet */
-	__u8 is_new;  /* a new flow, placed now */
+	/* What is kept is stamped by this, which is never ahead of the coarse clock; 0: not read yet. */
+	__u64 now_ns;
+	__u64 choice_ns; /* of a packet that may begin a flow */
+	__u8 is_new;	 /* a new flow, placed now */
 	/* Of a SYN, in its half-open bucket: the index of its own word or else of its flow's, of its own
 	 * word, and of a place to keep one; -1: none. */
 	__s8 word_known;
@@ -80,6 +55,28 @@ SPW_INLINE __u64 placement_now(struct placement *at)
 	if (!at->now_ns)
 		at->now_ns = coarse_now();
 	return at->now_ns;
+}
+
+/* The coarse clock is at most this far behind: a tick of the kernel's, 10 ms at most, and some. */
+#define COARSE_LAG_NS (1u << 24)
+
+/*
+ * Policies that weigh what was sent since a report need the time finer than the coarse clock's step, which
+ * may be longer than a report period; the rest is spared the precise clock. It is read before anything else:
+ * it waits for all reads before it, and would wait for lines of main memory, one after the other. Packets
+ * that follow are judged by the coarse clock, so what is kept must not be ahead of that.
+ */
+SPW_INLINE void read_choice_time(struct placement *at)
+{
+	__u8 unit_policy = at->service->unit_policy;
+
+	if (!clock_is_given && (at->service->server_policy == SPW_SERVER_P2C ||
+				unit_policy == SPW_UNIT_LEAST_LOADED || unit_policy == SPW_UNIT_HEADROOM)) {
+		at->choice_ns = bpf_ktime_get_ns();
+		at->now_ns = at->choice_ns - COARSE_LAG_NS;
+	} else {
+		at->choice_ns = at->now_ns = coarse_now();
+	}
 }
 
 SPW_INLINE struct spw_unit *unit_by_id(__u16 id)
@@ -113,11 +110,12 @@ __attribute__((noinline)) int pick_within(__u32 default_unit, __u64 hash, __u32 
 
 	if (!server)
 		return SPW_NO_UNIT;
-	unit = pick_unit(server, hash, ask | spw_unit_index((__u16)default_unit) << 8, now_ns, server->draws);
+	unit = spw_choose(server, (__u8)ask, spw_unit_index((__u16)default_unit), hash, now_ns, server->draws,
+			  ask & PICK_FAIL_OPEN);
 	if (unit < 0)
 		return SPW_NO_UNIT;
 	unit &= SPW_UNITS_PER_SERVER - 1;
-	place_on(server, (__u8)ask, unit, now_ns);
+	spw_place_on(server, (__u8)ask, unit, now_ns);
 	return spw_unit_id(code, unit);
 }
 
@@ -211,10 +209,10 @@ SPW_CALL __u16 divert(struct placement *at, __u16 chosen, __u64 now_ns)
 }
 
 /* Both policies. */
-SPW_CALL __u16 choose(struct placement *at)
+SPW_INLINE __u16 choose(struct placement *at)
 {
 	__u16 chosen = at->slot->next, unit;
-	__u64 now_ns = choice_time(at->service->server_policy, at->service->unit_policy);
+	__u64 now_ns = at->choice_ns;
 
 	if (at->service->server_policy == SPW_SERVER_P2C) {
 		__u16 second = (__u16)default_at(at->service, at->hash, 1);
@@ -282,6 +280,5 @@ SPW_CALL void keep_on_ring(struct placement *at, __u16 home)
 		return;
 	at->is_new = 1;
 	at->count->new_flows++;
-	place_on(server, at->service->unit_policy, spw_unit_index(home),
-		 choice_time(at->service->server_policy, at->service->unit_policy));
+	spw_place_on(server, at->service->unit_policy, spw_unit_index(home), at->choice_ns);
 }

@@ -74,7 +74,8 @@ SPW_INLINE int rate_is_below(struct placement *at, __u32 times)
 {
 	__u32 tick = placement_tick(at);
 
-	if (insert_rate.tick != tick) {
+	/* Not for one that is behind: its clock may be another's by some milliseconds. */
+	if ((__s32)(tick - insert_rate.tick) > 0) {
 		insert_rate.tick = tick;
 		insert_rate.inserted = 0;
 	}
@@ -91,7 +92,7 @@ SPW_INLINE int rate_allows(struct placement *at)
 
 SPW_INLINE int places_are_few(struct placement *at)
 {
-	return placement_tick(at) - pressure.pressed_tick <= PRESSED_TICKS && !ignores_pressure;
+	return (__s32)(placement_tick(at) - pressure.pressed_tick) <= PRESSED_TICKS && !ignores_pressure;
 }
 
 SPW_INLINE void mark_deviating(struct placement *at)
@@ -156,7 +157,7 @@ SPW_CALL int insert_flow(struct placement *at, __u16 unit, enum spw_flow_state s
 /* For a TCP handshake that is to leave the ring. Its entry is written when it is completed, so that SYNs cost
  * no line of the table; where places are few, it holds one from now on (`holds`: it does already), so that
  * there is one then. 0: there is none. */
-SPW_CALL int prepare_flow(struct placement *at, __u16 unit, int holds)
+SPW_INLINE int prepare_flow(struct placement *at, __u16 unit, int holds)
 {
 	announce_flow(at);
 	return holds || !places_are_few(at) || insert_flow(at, unit, SPW_FLOW_HALF_OPEN, SPW_BUCKET_ENTRIES);

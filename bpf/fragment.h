@@ -70,7 +70,7 @@ SPW_CALL void remember_fragment(struct spw_fragment_bucket *bucket, __u64 hash, 
 {
 	__u32 victim = 0, oldest = 0;
 
-#pragma unroll
+#pragma nounroll /* for the stack */
 	for (__u32 i = 0; i < SPW_FRAGMENT_ENTRIES; i++) {
 		__u64 entry = bucket->entry[i];
 		__u64 own = spw_is_zero(entry >> 1) | spw_is_zero((entry ^ hash) >> 32);
@@ -101,8 +101,14 @@ SPW_CALL int recall_fragment(const struct spw_fragment_bucket *bucket, __u64 has
 	return sport;
 }
 
-/* -1: not of a NAT unit's service. */
-SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_counters *count, int family)
+/* Apart, for the stack. */
+SPW_CALL struct spw_endpoint *find_sender(const struct packet *p, __u16 port, __u8 proto, int family)
+{
+	return find_reply(p->src, port, proto, family);
+}
+
+/* -1: not of a NAT unit's service. family: long, as Linux 6.1's verifier forgets what was saved in less. */
+SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_counters *count, long family)
 {
 	struct spw_fragment_bucket *bucket;
 	struct spw_endpoint *reply;
@@ -112,7 +118,7 @@ SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_co
 	__u16 now;
 	int sport;
 
-	if (!read_fragment(p, family, &f) || !find_reply(p->src, 0, f.proto | SPW_ENDPOINT_FRAGMENTS, family))
+	if (!read_fragment(p, family, &f) || !find_sender(p, 0, f.proto | SPW_ENDPOINT_FRAGMENTS, family))
 		return -1;
 	hash = fragment_hash(p, &f);
 	index = (__u32)hash & (SPW_FRAGMENT_BUCKETS - 1);
@@ -139,7 +145,7 @@ SPW_CALL int handle_fragment(struct xdp_md *ctx, struct packet *p, struct spw_co
 			return XDP_DROP;
 		}
 	}
-	reply = find_reply(p->src, (__u16)sport, f.proto, family);
+	reply = find_sender(p, (__u16)sport, f.proto, family);
 	if (!reply)
 		return -1;
 	p->proto = f.proto;

@@ -122,7 +122,7 @@ __attribute__((noinline)) int find_words(const struct spw_half_open *bucket, __u
 	return (known & 0xff) | (found & 0xff) << 8 | (room & 0xff) << 16;
 }
 
-SPW_CALL void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
+SPW_INLINE void look_up_handshake(struct placement *at, struct spw_half_open *bucket, __u32 isn)
 {
 	int words = find_words(bucket, at->hash, isn, half_open_stamp(at));
 
@@ -163,9 +163,13 @@ SPW_INLINE void remember_handshake(struct placement *at, struct spw_half_open *b
 				   int keeps)
 {
 	__u16 stamp = half_open_stamp(at);
+	__u64 fresh = spw_half_open_word(at->hash, isn, unit, stamp);
+	int room = keeps ? at->word_room : -1;
 
-	write_handshake(bucket, spw_half_open_word(at->hash, isn, unit, stamp), stamp, at->word_found,
-			keeps ? at->word_room : -1);
+	/* Nearly every one that leaves the ring. */
+	if (at->word_found < 0 && room >= 0 && spw_half_open_keep(half_open_word(bucket, room), fresh, stamp))
+		return;
+	write_handshake(bucket, fresh, stamp, at->word_found, room);
 }
 
 /* A handshake stays on the ring, or on the unit of the connection before it. */
@@ -227,33 +231,12 @@ SPW_CALL int entry_holds(struct placement *at, __u64 seen)
 	}
 }
 
-SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
+/* What a SYN makes of the entry that its flow had; `before` is the entry's unit, `unit` where the SYN goes.
+ */
+SPW_INLINE void change_entry_of_syn(struct placement *at, __u64 *entry, __u64 seen, __u16 before, __u16 unit)
 {
-	struct spw_half_open *bucket = half_open_bucket(at->hash);
-	__u64 *entry = may_have_entry(at) ? flow_entry(at->hash) : NULL, seen, fresh;
-	__u16 before, unit;
+	__u64 fresh = spw_entry_in_state(seen, SPW_FLOW_UNPROVEN);
 
-	if (!bucket)
-		return SPW_NO_UNIT;
-	if (!entry)
-		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 0);
-	seen = *entry;
-	before = spw_entry_unit(seen);
-	if (!unit_is_alive(before)) {
-		free_entry(entry, seen);
-		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 0);
-	}
-	if (spw_entry_state(seen) == SPW_FLOW_HALF_OPEN) {
-		touch_entry(at, entry, seen);
-		return place_handshake(at, bucket, SPW_NO_UNIT, isn, 1);
-	}
-	if (entry_holds(at, seen)) {
-		at->count->syn_repeated++;
-		unit = before;
-	} else {
-		unit = place_handshake(at, bucket, before, isn, 0);
-	}
-	fresh = spw_entry_in_state(seen, SPW_FLOW_UNPROVEN);
 	if (spw_entry_state(seen) == SPW_FLOW_OPEN) {
 		/* From now on packets that go on from this SYN are told from those of the flow. */
 		if (unit != before)
@@ -263,6 +246,36 @@ SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 	} else if (spw_entry_state(seen) == SPW_FLOW_CLOSING) {
 		change_entry(at, entry, seen, spw_entry_in_state(seen, SPW_FLOW_CLOSED));
 	}
+}
+
+SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
+{
+	struct spw_half_open *bucket = half_open_bucket(at->hash);
+	__u64 *entry = may_have_entry(at) ? flow_entry(at->hash) : NULL, seen = 0;
+	__u16 before = SPW_NO_UNIT, unit;
+	int holds = 0;
+
+	if (!bucket)
+		return SPW_NO_UNIT;
+	if (entry) {
+		seen = *entry;
+		before = spw_entry_unit(seen);
+		if (!unit_is_alive(before)) {
+			free_entry(entry, seen);
+			before = SPW_NO_UNIT;
+		} else if (spw_entry_state(seen) == SPW_FLOW_HALF_OPEN) {
+			touch_entry(at, entry, seen);
+			before = SPW_NO_UNIT;
+			holds = 1;
+		} else if (entry_holds(at, seen)) {
+			at->count->syn_repeated++;
+			change_entry_of_syn(at, entry, seen, before, before);
+			return before;
+		}
+	}
+	unit = place_handshake(at, bucket, before, isn, holds);
+	if (entry && before != SPW_NO_UNIT)
+		change_entry_of_syn(at, entry, seen, before, unit);
 	return unit;
 }
 

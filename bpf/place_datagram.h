@@ -44,6 +44,7 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 {
 	__u16 home = home_of(at), unit;
 
+	read_choice_time(at);
 	if (may_be_refused(at) && unit_answers(home)) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
 		if (!(slot_is_moved(at)

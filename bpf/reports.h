@@ -9,17 +9,13 @@
 #include "maps.h"
 #include "packet.h"
 
-/* The unit's own word on its health. */
+/* The unit's own word on its health, where something is wrong or was. */
 SPW_CALL void judge_health(struct spw_server *server, __u32 unit, __u8 flags, __u64 now_ns,
 			   struct spw_counters *count)
 {
 	__u32 index = server->pool;
-	struct spw_pool *pool;
+	struct spw_pool *pool = bpf_map_lookup_elem(&pools, &index);
 
-	/* Nearly every report: nothing is wrong and nothing was. */
-	if (!(flags & SPW_REPORT_FAILING) && !server->failing)
-		return;
-	pool = bpf_map_lookup_elem(&pools, &index);
 	if (pool && spw_health_report(server, pool, unit, flags, now_ns) == SPW_HEALTH_KEPT)
 		count->failing_kept++;
 }
@@ -69,7 +65,8 @@ SPW_CALL enum spw_report_verdict accept_report(struct packet *p, struct spw_coun
 
 	now_ns = bpf_ktime_get_ns();
 	spw_load_report(server, unit, &report, reborn, now_ns);
-	judge_health(server, unit, report.flags, now_ns, count);
+	if ((report.flags & SPW_REPORT_FAILING) || server->failing)
+		judge_health(server, unit, report.flags, now_ns, count);
 	return SPW_REPORT_OK;
 }
 

@@ -39,6 +39,8 @@ SPW_INLINE int serve(struct xdp_md *ctx, struct packet *p, struct spw_endpoint *
 	struct placement at = {.service = service, .count = count};
 	__u16 id;
 
+	if (p->proto == IPPROTO_UDP ? service->affinity == SPW_AFFINITY_NONE : p->tcp.syn)
+		read_choice_time(&at);
 	at.hash = flow_hash(p, family);
 	if (p->proto == IPPROTO_UDP && service->affinity == SPW_AFFINITY_NONE)
 		at.hash = spw_spread(at.hash, (__u32)count->new_flows);
