@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "agent/config_section.h"
+#include "base/duration.h"
 #include "base/socket_address.h"
 #include "base/yaml/documents.h"
 #include "core/report.h"
@@ -145,7 +146,10 @@ TriggerConfig ReadTrigger(const Section& top, const MeterConfig& meter) {
   if (trigger.queue_high && trigger.release_queue >= trigger.queue_high && map->Sound("release_queue"))
     map->Add("queue_high", fmt::format("expected more than release_queue ({})", trigger.release_queue));
   if (trigger.threshold >= static_cast<double>(meter.timeout.count()) && top.Sound("meter.timeout"))
-    map->Add("threshold", "expected less than meter.timeout");
+    map->Add(
+        "threshold",
+        fmt::format("expected less than meter.timeout ({}), got {}", base::DurationText(meter.timeout),
+                    base::DurationText(std::chrono::nanoseconds(static_cast<int64_t>(trigger.threshold)))));
   return trigger;
 }
 
@@ -158,7 +162,8 @@ ReportConfig ReadReport(const Section& top) {
   map->Time("period", report.period, 1ms, 10s);
   map->Time("heartbeat", report.heartbeat, 10ms, 60s);
   map->Time("check", report.check, 0ms, 10s);
-  if (report.check > 0ms && report.check < 100us) map->Add("check", "expected 0 or 100us and more");
+  if (report.check > 0ms && report.check < 100us)
+    map->Add("check", fmt::format("expected 0 or 100us and more, got {}", base::DurationText(report.check)));
   if (report.heartbeat < report.period && map->Sound("heartbeat") && map->Sound("period"))
     map->Add(map->Has("heartbeat") ? "heartbeat" : "period", "expected heartbeat >= period");
   return report;

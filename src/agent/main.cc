@@ -89,11 +89,13 @@ int Main(int argc, char** argv) {
 
   auto config = agent::LoadAgentConfig(config_file);
   if (!config) return Exit(config.error());
+  const auto warning = model::SecretFileWarning(config->key_file);
   if (check) {
+    if (warning) base::PrintError("spillway-agent: {}: warning: {}\n", config_file, *warning);
     base::Print("{}: ok\n", config_file);
     return 0;
   }
-  if (const auto warning = model::SecretFileWarning(config->key_file)) spdlog::warn("{}", *warning);
+  if (warning) spdlog::warn("{}", *warning);
   // Before anything is attached: from here a signal ends the agent only by way of its destructors.
   HoldSignals();
 

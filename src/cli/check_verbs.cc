@@ -32,8 +32,8 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
                 {"code", CodeWord(config.error().code)}};
     return ComplainAfterData(config.error());
   }
-  for (const std::string& warning : model::Warnings(*config))
-    base::PrintError("spillway: {}: warning: {}\n", path, warning);
+  const std::vector<std::string> warnings = model::Warnings(*config);
+  for (const std::string& warning : warnings) base::PrintError("spillway: {}: warning: {}\n", path, warning);
   size_t servers = 0, units = 0;
   for (const model::Pool& pool : config->pools) {
     servers += pool.servers.size();
@@ -44,7 +44,8 @@ int CheckFile(const std::string& path, bool as_json, nlohmann::json& document) {
               {"services", config->services.size()},
               {"pools", config->pools.size()},
               {"servers", servers},
-              {"units", units}};
+              {"units", units},
+              {"warnings", warnings}};
   if (!as_json)
     base::Print("{}: ok ({}, {}, {}, {})\n", path, Counted(config->services.size(), "service"),
                 Counted(config->pools.size(), "pool"), Counted(servers, "server"), Counted(units, "unit"));

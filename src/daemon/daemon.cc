@@ -259,6 +259,8 @@ int Main(int argc, char** argv, const SwitchSource& source) {
   if (options.check) {
     const auto config = model::LoadConfig(options.config);
     if (!config) return Failed(config.error());
+    for (const std::string& warning : model::Warnings(*config))
+      base::PrintError("spillwayd: {}: warning: {}\n", options.config, warning);
     base::Print("{}: ok, {}, {}\n", options.config, Counted(config->services.size(), "service"),
                 Counted(CountUnits(*config), "unit"));
     return kExitOk;

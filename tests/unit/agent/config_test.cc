@@ -185,13 +185,14 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
   ExpectError(7, "trigger: {threshold: 100}",
               ":7: trigger.threshold: expected a time from 2us to 10m, such as 1ms, got \"100\"");
   ExpectError(7, "trigger: {threshold: 80%}", ":7: trigger.threshold: expected a time");
-  ExpectError(7, "trigger: {threshold: 20s}", ":7: trigger.threshold: expected less than meter.timeout");
+  ExpectError(7, "trigger: {threshold: 20s}",
+              ":7: trigger.threshold: expected less than meter.timeout (10s), got 20s");
   ExpectError(7, "trigger: {threshold: 1s, release_ratio: 2}",
               ":7: trigger.release_ratio: expected a number");
   ExpectError(7, "trigger: {threshold: 1s, release_queue: 5, queue_high: 5}",
               ":7: trigger.queue_high: expected");
   ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
-  ExpectError(8, "report: {check: 10us}", ":8: report.check: expected 0 or 100us and more");
+  ExpectError(8, "report: {check: 10us}", ":8: report.check: expected 0 or 100us and more, got 10us");
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected one of periodic, on-threshold");
   ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected a whole number from 1 to 65535");
   ExpectError(9, "learn: {slot: 1ms}", ":9: learn: unknown key \"slot\", known are workers");
