@@ -128,8 +128,8 @@ TEST_F(Cli, CheckAcceptsAGoodFile) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("pool.yaml: ok (1 service, 1 pool, 1 server, 2 units)"));
   EXPECT_THAT(outcome.err, HasSubstr("pool.yaml: warning: services[dns]: no key_file"));
-  EXPECT_THAT(Json({"check", folder_.File("pool.yaml")})["warnings"][0],
-              StartsWith("services[dns]: no key_file"));
+  const Outcome as_json = Run({"check", "--json", folder_.File("pool.yaml")});
+  EXPECT_THAT(json::parse(as_json.out)["warnings"][0], StartsWith("services[dns]: no key_file"));
 }
 
 TEST_F(Cli, CheckNamesFileLineKeyAndExpectation) {
