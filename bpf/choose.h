@@ -33,7 +33,8 @@ struct placement {
 	struct spw_ring_slot *slot;
 	struct spw_counters *count;
 	__u64 hash;
-	/* What is kept is stamped by this, which is never ahead of the coarse clock; 0: not read yet. */
+	/* What is kept is stamped by this, which is hardly ever ahead of the coarse clock; 0: not read yet.
+	 */
 	__u64 now_ns;
 	__u64 choice_ns; /* of a packet that may begin a flow */
 	__u8 is_new;	 /* a new flow, placed now */
@@ -57,14 +58,15 @@ SPW_INLINE __u64 placement_now(struct placement *at)
 	return at->now_ns;
 }
 
-/* The coarse clock is at most this far behind: a tick of the kernel's, 10 ms at most, and some. */
+/* The coarse clock is seldom further behind: a tick of the kernel's, 10 ms at most, and some. Where it is, as
+ * the CPU that keeps it was stolen, whoever reads a stamp takes one that is ahead for a young one. */
 #define COARSE_LAG_NS (1u << 24)
 
 /*
  * Policies that weigh what was sent since a report need the time finer than the coarse clock's step, which
  * may be longer than a report period; the rest is spared the precise clock. It is read before anything else:
  * it waits for all reads before it, and would wait for lines of main memory, one after the other. Packets
- * that follow are judged by the coarse clock, so what is kept must not be ahead of that.
+ * that follow are judged by the coarse clock, so what is kept is stamped by what that shows at most.
  */
 SPW_INLINE void read_choice_time(struct placement *at)
 {

@@ -34,15 +34,20 @@ SPW_INLINE __u64 *flow_entry_in(__u32 bucket_index, __u32 tag, struct spw_bucket
 	return found < 0 ? NULL : &b->entry[found & (SPW_BUCKET_ENTRIES - 1)];
 }
 
-SPW_INLINE __u64 *flow_entry(__u64 hash)
+/* *seen: what stands there, for who changes it by compare-and-swap. */
+SPW_INLINE __u64 *flow_entry(__u64 hash, __u64 *seen)
 {
 	__u32 tag = spw_flow_tag(hash), primary = spw_flow_primary(hash, flow_bucket_mask);
 	struct spw_bucket *bucket;
 	__u64 *entry = flow_entry_in(primary, tag, &bucket);
 
-	if (entry || !bucket || !(bucket->entry[0] & SPW_FLOW_OVERFLOW))
-		return entry;
-	return flow_entry_in(spw_flow_other(primary, tag, flow_bucket_mask), tag, &bucket);
+	if (!entry && bucket && (bucket->entry[0] & SPW_FLOW_OVERFLOW))
+		entry = flow_entry_in(spw_flow_other(primary, tag, flow_bucket_mask), tag, &bucket);
+	if (!entry)
+		return NULL;
+	*seen = *entry;
+	/* Another CPU may just have freed it, and have given its place to another flow. */
+	return spw_entry_tag(*seen) == tag && spw_entry_state(*seen) != SPW_FLOW_FREE ? entry : NULL;
 }
 
 SPW_INLINE struct spw_filter_word *filter_word(__u64 hash)
@@ -97,10 +102,10 @@ SPW_INLINE int places_are_few(struct placement *at)
 
 SPW_INLINE void mark_deviating(struct placement *at)
 {
-	__u16 tick = spw_slot_tick(placement_tick(at));
+	__u16 tick = spw_slot_tick(placement_tick(at)), before = at->slot->deviating_tick;
 
-	/* Only a change is written: CPUs that read this line keep it. */
-	if (at->slot->deviating_tick != tick)
+	/* Only a change is written, and not by a clock that is behind: CPUs that read this line keep it. */
+	if (!before || (__u16)(before - tick) > 1)
 		at->slot->deviating_tick = tick;
 }
 

@@ -251,14 +251,13 @@ SPW_INLINE void change_entry_of_syn(struct placement *at, __u64 *entry, __u64 se
 SPW_INLINE __u16 place_syn(struct placement *at, __u32 isn)
 {
 	struct spw_half_open *bucket = half_open_bucket(at->hash);
-	__u64 *entry = may_have_entry(at) ? flow_entry(at->hash) : NULL, seen = 0;
+	__u64 seen = 0, *entry = may_have_entry(at) ? flow_entry(at->hash, &seen) : NULL;
 	__u16 before = SPW_NO_UNIT, unit;
 	int holds = 0;
 
 	if (!bucket)
 		return SPW_NO_UNIT;
 	if (entry) {
-		seen = *entry;
 		before = spw_entry_unit(seen);
 		if (!unit_is_alive(before)) {
 			free_entry(entry, seen);
@@ -407,15 +406,14 @@ SPW_CALL __u16 place_without_entry(struct placement *at, const struct tcp_bits *
 
 SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *tcp)
 {
-	__u64 *entry, seen;
+	__u64 *entry, seen = 0;
 	__u16 unit;
 
 	if (!may_have_entry(at))
 		return ring_unit(at, tcp->ends);
-	entry = flow_entry(at->hash);
+	entry = flow_entry(at->hash, &seen);
 	if (!entry)
 		return place_without_entry(at, tcp);
-	seen = *entry;
 	unit = spw_entry_unit(seen);
 	if (!unit_is_alive(unit)) {
 		free_entry(entry, seen);
@@ -435,9 +433,10 @@ SPW_INLINE __u16 place_established(struct placement *at, const struct tcp_bits *
 /* For packets about a flow that are not of it (ICMP errors): looks, remembers nothing. */
 SPW_INLINE __u16 place_quoted(struct placement *at)
 {
-	__u64 *entry = flow_entry(at->hash);
+	__u64 seen = 0;
 
-	if (entry && spw_entry_state(*entry) != SPW_FLOW_HALF_OPEN && unit_is_alive(spw_entry_unit(*entry)))
-		return spw_entry_unit(*entry);
+	if (flow_entry(at->hash, &seen) && spw_entry_state(seen) != SPW_FLOW_HALF_OPEN &&
+	    unit_is_alive(spw_entry_unit(seen)))
+		return spw_entry_unit(seen);
 	return at->slot->owner;
 }

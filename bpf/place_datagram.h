@@ -44,7 +44,6 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 {
 	__u16 home = home_of(at), unit;
 
-	read_choice_time(at);
 	if (may_be_refused(at) && unit_answers(home)) { /* it may be of an established flow */
 		at->count->placed_on_ring++;
 		if (!(slot_is_moved(at)
@@ -53,6 +52,7 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 			mark_refused(at);
 		return home;
 	}
+	read_choice_time(at);
 	if (!rate_allows(at) && takes_new_flows(home)) {
 		keep_on_ring(at, home);
 		mark_refused(at);
@@ -70,10 +70,9 @@ SPW_CALL __u16 place_first_datagram(struct placement *at)
 SPW_INLINE __u16 place_datagram(struct placement *at)
 {
 	/* A slot that has no flow with an entry spares the look-up. */
-	__u64 *entry = at->slot->deviating_tick ? flow_entry(at->hash) : NULL;
+	__u64 seen = 0, *entry = at->slot->deviating_tick ? flow_entry(at->hash, &seen) : NULL;
 
 	if (entry) {
-		__u64 seen = *entry;
 		__u16 unit = spw_entry_unit(seen);
 		__u32 idle = spw_entry_idle(seen, placement_tick(at));
 

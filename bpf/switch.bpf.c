@@ -23,13 +23,13 @@
 #include "fragment.h"
 #include "icmp.h"
 
-SPW_INLINE __u16 place(struct placement *at, struct packet *p)
+/* is_lone: a datagram of a service without affinity. */
+SPW_INLINE __u16 place(struct placement *at, struct packet *p, int is_lone)
 {
-	if (p->proto == IPPROTO_UDP) {
-		if (at->service->affinity == SPW_AFFINITY_NONE)
-			return choose(at);
+	if (is_lone)
+		return choose(at);
+	if (p->proto == IPPROTO_UDP)
 		return place_datagram(at);
-	}
 	return p->tcp.syn ? place_syn(at, p->tcp.sequence) : place_established(at, &p->tcp);
 }
 
@@ -37,19 +37,21 @@ SPW_INLINE int serve(struct xdp_md *ctx, struct packet *p, struct spw_endpoint *
 		     struct spw_counters *count, int family)
 {
 	struct placement at = {.service = service, .count = count};
+	/* Read once: spillwayd may change it. */
+	int is_lone = p->proto == IPPROTO_UDP && *(volatile __u8 *)&service->affinity == SPW_AFFINITY_NONE;
 	__u16 id;
 
-	if (p->proto == IPPROTO_UDP ? service->affinity == SPW_AFFINITY_NONE : p->tcp.syn)
+	if (is_lone || (p->proto != IPPROTO_UDP && p->tcp.syn))
 		read_choice_time(&at);
 	at.hash = flow_hash(p, family);
-	if (p->proto == IPPROTO_UDP && service->affinity == SPW_AFFINITY_NONE)
+	if (is_lone)
 		at.hash = spw_spread(at.hash, (__u32)count->new_flows);
 	at.slot = slot_at(service, spw_ring_index(at.hash, service->ring_slots));
 	if (!at.slot) {
 		count->dropped_no_unit++;
 		return XDP_DROP;
 	}
-	id = place(&at, p);
+	id = place(&at, p, is_lone);
 	if (id == SPW_NO_UNIT) {
 		count->dropped_no_unit++;
 		return XDP_DROP;

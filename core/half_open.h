@@ -93,11 +93,15 @@ SPW_INLINE __u64 spw_half_open_proof(const struct spw_half_open *bucket, __u64 h
 	return 0;
 }
 
-/* 1 if the word was stamped more than `stamps` ago. Not if by the next stamp: another CPU's clock is further
- * on. */
+/* A word by up to so many stamps later is young: it was stamped by a clock that is further on, be it another
+ * CPU's, or the precise one, which a stolen CPU's coarse one may lag behind by far. 1.07 s. */
+#define SPW_HALF_OPEN_AHEAD 4
+
+/* 1 if the word was stamped more than `stamps` ago. */
 SPW_INLINE int spw_half_open_is_older(__u64 word, __u16 stamp, __u32 stamps)
 {
-	return (((__u32)stamp - (__u32)word + 1) & SPW_HALF_OPEN_STAMP_MASK) > stamps + 1;
+	return (((__u32)stamp - (__u32)word + SPW_HALF_OPEN_AHEAD) & SPW_HALF_OPEN_STAMP_MASK) >
+	       stamps + SPW_HALF_OPEN_AHEAD;
 }
 
 /* Unit in a word that was found, or SPW_NO_UNIT when it is too old to be of this handshake. */

@@ -54,7 +54,9 @@ void RingMoves::End(uint32_t slot) {
 RingTally SettleRing(spw_ring_slot* slots, uint32_t count, RingMoves& moves, uint32_t tick,
                      const SettleTimes& times, const IsAlive& is_alive) {
   RingTally tally;
-  const bool displaced = times.displaced_tick != 0 && tick - times.displaced_tick <= times.idle_ticks;
+  // A tick that is ahead of this one is of another CPU's clock.
+  const bool displaced = times.displaced_tick != 0 && static_cast<int32_t>(tick - times.displaced_tick) <=
+                                                          static_cast<int32_t>(times.idle_ticks);
   for (uint32_t i = 0; i < count; i++) {
     spw_ring_slot& slot = slots[i];
     if (slot.owner != slot.next) {

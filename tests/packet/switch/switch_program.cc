@@ -140,6 +140,7 @@ uint32_t SwitchProgram::flow_buckets() const { return kFlowBuckets; }
 void SwitchProgram::Reset() {
   Clear(services), Clear(replies), Clear(ring_slots), Clear(units), Clear(servers), Clear(pools);
   Clear(flow_table), Clear(flow_filter), Clear(half_open), Clear(refused);
+  skeleton_->bss->insert_rate.tick = 0;
   skeleton_->bss->insert_rate.inserted = 0;
   // Long ago, also on a machine that was started a minute ago.
   skeleton_->bss->pressure = {.pressed_tick = spw_ticks(NowNs()) - 100'000, .displaced_tick = 0};

@@ -107,6 +107,10 @@ TEST_F(RingKeeperTest, AMovedSlotWaitsForFlowsThatLostTheirEntries) {
   EXPECT_EQ(slots_[0].owner, 1);
   Settle(1050 + kIdle + 1);
   EXPECT_EQ(slots_[0].owner, 2);
+  Move({3}, 2000);
+  displaced_tick_ = 2000 + kIdle + 2;
+  Settle(2000 + kIdle + 1);
+  EXPECT_EQ(slots_[0].owner, 2) << "by a clock that is ahead";
 }
 
 TEST_F(RingKeeperTest, AMoveEndsAfterTwoIdleTimesWhateverComes) {
