@@ -34,22 +34,27 @@ std::vector<Endpoint> ReadSwitches(const Section& top) {
   std::vector<Endpoint> switches;
   const auto list = top.List("switches", "list of ADDRESS[:PORT]", "required");
   if (!list) return switches;
-  if (list->empty()) top.Add("switches", "expected a list of ADDRESS:PORT, got an empty one");
+  if (list->empty()) top.Add("switches", "expected a list of ADDRESS[:PORT], got an empty one");
   for (const Field& item : *list) {
     const auto endpoint = item.node.IsScalar() ? Endpoint::Parse(item.node.Scalar()) : std::nullopt;
+    const auto address =
+        endpoint ? model::Address::Parse(base::SocketAddress{endpoint->address, endpoint->length}.Host())
+                 : std::nullopt;
     const auto is_same = [&](const Endpoint& other) {
       return other.length == endpoint->length &&
              std::memcmp(&other.address, &endpoint->address, other.length) == 0;
     };
-    if (endpoint && std::ranges::any_of(switches, is_same))
+    const bool is_host = address && model::BelongsToAHost(*address);
+    if (is_host && std::ranges::any_of(switches, is_same))
       top.problems().Add(item.line, item.path, fmt::format("duplicate switch {}", item.node.Scalar()));
-    else if (endpoint)
+    else if (is_host)
       switches.push_back(*endpoint);
     else
       top.problems().Add(
           item.line, item.path,
-          fmt::format("expected ADDRESS:PORT, such as 192.0.2.1:9870 or [2001:db8::1]:9870, got {}",
-                      yaml::Describe(item.node)));
+          fmt::format(
+              "expected a host's ADDRESS[:PORT], such as 192.0.2.1:9870 or [2001:db8::1]:9870, got {}",
+              yaml::Describe(item.node)));
   }
   return switches;
 }
@@ -144,7 +149,8 @@ TriggerConfig ReadTrigger(const Section& top, const MeterConfig& meter) {
     return trigger;
   }
   if (trigger.queue_high && trigger.release_queue >= trigger.queue_high && map->Sound("release_queue"))
-    map->Add("queue_high", fmt::format("expected more than release_queue ({})", trigger.release_queue));
+    map->Add("queue_high", fmt::format("expected 0 or more than release_queue ({}), got {}",
+                                       trigger.release_queue, trigger.queue_high));
   if (trigger.threshold >= static_cast<double>(meter.timeout.count()) && top.Sound("meter.timeout"))
     map->Add(
         "threshold",
@@ -165,7 +171,9 @@ ReportConfig ReadReport(const Section& top) {
   if (report.check > 0ms && report.check < 100us)
     map->Add("check", fmt::format("expected 0 or 100us and more, got {}", base::DurationText(report.check)));
   if (report.heartbeat < report.period && map->Sound("heartbeat") && map->Sound("period"))
-    map->Add(map->Has("heartbeat") ? "heartbeat" : "period", "expected heartbeat >= period");
+    map->Add(map->Has("heartbeat") ? "heartbeat" : "period",
+             fmt::format("expected heartbeat >= period, got {} and {}", base::DurationText(report.heartbeat),
+                         base::DurationText(report.period)));
   return report;
 }
 
@@ -315,6 +323,8 @@ std::optional<Endpoint> Endpoint::Parse(const std::string& text) {
              colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
     host = text.substr(0, colon);
     port = ParsePort(text.substr(colon + 1));
+  } else if (colon != std::string::npos) {
+    return std::nullopt;  // IPv6 without brackets: is its last group the port?
   }
   auto address = base::SocketAddress::ParseHost(host);
   if (!port || !address) return std::nullopt;

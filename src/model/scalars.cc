@@ -7,7 +7,6 @@
 #include <charconv>
 
 namespace spillway::model {
-namespace {
 
 bool BelongsToAHost(const Address& address) {
   const auto& bytes = address.bytes;
@@ -17,8 +16,6 @@ bool BelongsToAHost(const Address& address) {
   bool unspecified = std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
   return !multicast && !broadcast && !unspecified;
 }
-
-}  // namespace
 
 std::optional<ServicePort> ParseServicePort(std::string_view text) {
   ServicePort port;

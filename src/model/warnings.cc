@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -59,12 +61,36 @@ void WarnOfMissingKeys(const Config& config, std::vector<std::string>& warnings)
   }
 }
 
+// A server may be in several pools.
+bool AreOneMachine(const Server& one, const Server& other) {
+  return std::ranges::any_of(one.units, [&](const Unit& unit) {
+    return std::ranges::any_of(other.units, [&](const Unit& its) { return unit.address == its.address; });
+  });
+}
+
+// Whoever has a key can report for all servers that have it.
+void WarnOfSharedKeys(const Config& config, std::vector<std::string>& warnings) {
+  std::map<Key, std::pair<const Pool*, const Server*>> owners;
+  for (const Pool& pool : config.pools)
+    for (const Server& server : pool.servers) {
+      if (!server.key) continue;
+      const auto [found, is_first] = owners.emplace(*server.key, std::pair(&pool, &server));
+      const auto& [its_pool, owner] = found->second;
+      if (!is_first && !AreOneMachine(*owner, server))
+        warnings.push_back(
+            fmt::format("{}: the same key as {}: who has it can report for both, so each "
+                        "server needs its own",
+                        PathOf(pool, server), PathOf(*its_pool, *owner)));
+    }
+}
+
 }  // namespace
 
 std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> warnings;
   WarnOfSecrets(config, warnings);
   WarnOfMissingKeys(config, warnings);
+  WarnOfSharedKeys(config, warnings);
   return warnings;
 }
 

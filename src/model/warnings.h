@@ -10,7 +10,7 @@
 namespace spillway::model {
 
 // Secrets in files that others may read or change (looks at the files), and servers without a key where a
-// service's policy is to read their load reports.
+// service's policy is to read their load reports, and keys that servers share.
 std::vector<std::string> Warnings(const Config& config);
 
 }  // namespace spillway::model

@@ -92,7 +92,9 @@ std::string PlainWords(const std::string& fault) {
       {YAML::ErrorMsg::END_OF_MAP_FLOW, "a { without its }"},
       {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a [ without its ]"},
       {YAML::ErrorMsg::FLOW_END, "a } or ] that closes nothing"},
-      {YAML::ErrorMsg::MAP_VALUE, "\": \" where no value may begin (a text that holds it needs quotes)"},
+      {YAML::ErrorMsg::MAP_VALUE,
+       "\": \" where no value may begin (a text that holds it needs quotes), unless the line above lacks its "
+       "\": \""},
       {YAML::ErrorMsg::BLOCK_ENTRY, "an entry (\"- \") where none may begin"},
       {YAML::ErrorMsg::EOF_IN_SCALAR, "a text whose closing quote is missing"},
       {YAML::ErrorMsg::BAD_FILE, "lists or maps that are nested too deep"},

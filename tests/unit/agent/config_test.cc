@@ -157,9 +157,10 @@ TEST_F(ConfigTest, OfAProgramThatIsItsOwnMeterOnlyTheKindIsSaid) {
 }
 
 TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
-  ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS:PORT, got an empty one");
-  ExpectError(1, "switches: [192.0.2.1:0]", ":1: switches[#1]: expected ADDRESS:PORT");
-  ExpectError(1, "switches: [example.org:1]", ":1: switches[#1]: expected ADDRESS:PORT");
+  ExpectError(1, "switches: []", ":1: switches: expected a list of ADDRESS[:PORT], got an empty one");
+  for (const std::string wrong : {"192.0.2.1:0", "example.org:1", "2001:db8::1:9870", "2001:db8::1",
+                                  "0.0.0.0", "224.0.0.1", "[::ffff:192.0.2.1]:9870"})
+    ExpectError(1, "switches: ['" + wrong + "']", ":1: switches[#1]: expected a host's ADDRESS[:PORT]");
   ExpectError(1, "switches: [192.0.2.1, '[::1]:1', 192.0.2.1:9870]",
               ":1: switches[#3]: duplicate switch 192.0.2.1:9870");
   ExpectError(2, "server: {code: 4096, key_file: good.key}",
@@ -191,7 +192,7 @@ TEST_F(ConfigTest, ErrorsNameLineKeyAndExpectation) {
               ":7: trigger.release_ratio: expected a number");
   ExpectError(7, "trigger: {threshold: 1s, release_queue: 5, queue_high: 5}",
               ":7: trigger.queue_high: expected");
-  ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period");
+  ExpectError(8, "report: {period: 2s}", ":8: report.period: expected heartbeat >= period, got 1s and 2s");
   ExpectError(8, "report: {check: 10us}", ":8: report.check: expected 0 or 100us and more, got 10us");
   ExpectError(8, "report: {mode: x}", ":8: report.mode: expected one of periodic, on-threshold");
   ExpectError(9, "learn: {workers: 0}", ":9: learn.workers: expected a whole number from 1 to 65535");

@@ -31,5 +31,22 @@ TEST(Warnings, AServerWithoutKeyIsNamedWhereAPolicyReadsItsReports) {
   EXPECT_THAT(WarningsOf(p2c), ElementsAre(HasSubstr("servers[s1] and 1 more")));
 }
 
+TEST(Warnings, ServersThatShareAKeyAreNamed) {
+  const std::string two = kText +
+                          "      - name: s2\n        units:\n          - {name: cpu, kind: cpu, address: "
+                          "10.0.2.1, capacity: 6}\n";
+  auto config = ParseConfig(two, "pool.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  std::vector<Server>& servers = config->pools[0].servers;
+  servers[0].key = Key{1}, servers[1].key = Key{1};
+  EXPECT_THAT(Warnings(*config), ElementsAre(AllOf(HasSubstr("pools.rack1.servers[s2]: the same key as"),
+                                                   HasSubstr("servers[s1]"))));
+  servers[1].key = Key{2};
+  EXPECT_THAT(Warnings(*config), IsEmpty());
+  servers[1].key = Key{1};
+  servers[1].units[0].address = servers[0].units[0].address;
+  EXPECT_THAT(Warnings(*config), IsEmpty()) << "one machine, in two pools";
+}
+
 }  // namespace
 }  // namespace spillway::model
