@@ -33,8 +33,7 @@ struct placement {
 	struct spw_ring_slot *slot;
 	struct spw_counters *count;
 	__u64 hash;
-	/* What is kept is stamped by this, which is hardly ever ahead of the coarse clock; 0: not read yet.
-	 */
+	/* What is kept is stamped by this, seldom ahead of the coarse clock; 0: not read yet. */
 	__u64 now_ns;
 	__u64 choice_ns; /* of a packet that may begin a flow */
 	__u8 is_new;	 /* a new flow, placed now */

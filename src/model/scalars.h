@@ -16,10 +16,9 @@ namespace spillway::model {
 std::optional<ServicePort> ParseServicePort(std::string_view text);
 // That an interface of Linux may have.
 bool IsInterfaceName(const std::string& text);
-// Refuses what no host can own: unspecified, multicast and broadcast addresses.
-// No multicast, broadcast or unspecified one.
+// Not what no host can own: unspecified, multicast and broadcast addresses.
 bool BelongsToAHost(const Address& address);
-
+// Refuses what no host can own.
 std::optional<Address> ReadAddress(yaml::Problems& problems, const yaml::Field& field);
 std::optional<ServicePort> ReadServicePort(yaml::Problems& problems, const yaml::Field& field);
 
