@@ -230,13 +230,18 @@ std::string HowMeasured(const ExperimentSpec& spec, const Results& results) {
 
 std::string Conclusion(const ExperimentSpec& spec, const Results& results, const Finding& finding) {
   const std::string& baseline = spec.policies[spec.baseline].name;
+  // What a policy lost to the machine says nothing of the policy.
+  const auto answers = [&](const Row& row) {
+    if (row.answered_pct >= 100 - spec.tolerated_loss_pct) return true;
+    const auto own = std::ranges::find(results.findings, row.policy, &Finding::policy);
+    return own != results.findings.end() && std::ranges::count(own->disturbed_pct, row.load_pct) > 0;
+  };
   std::vector<double> rescued, lost;
   for (const Row& row : results.rows) {
     const Row* other = row.policy == finding.policy ? FindRow(results.rows, baseline, row.load_pct) : nullptr;
     if (other == nullptr) continue;
-    const double enough = 100 - spec.tolerated_loss_pct;
-    if (row.answered_pct >= enough && other->answered_pct < enough) rescued.push_back(row.load_pct);
-    if (row.answered_pct < enough && other->answered_pct >= enough) lost.push_back(row.load_pct);
+    if (answers(row) && !answers(*other)) rescued.push_back(row.load_pct);
+    if (!answers(row) && answers(*other)) lost.push_back(row.load_pct);
   }
   std::string text = finding.policy;
   if (!rescued.empty()) text += fmt::format(" answers what {} loses at {};", baseline, Loads(rescued));

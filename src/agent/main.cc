@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "agent/agent.h"
 #include "agent/config.h"
@@ -89,13 +90,14 @@ int Main(int argc, char** argv) {
 
   auto config = agent::LoadAgentConfig(config_file);
   if (!config) return Exit(config.error());
-  const auto warning = model::SecretFileWarning(config->key_file);
+  const std::vector<std::string> warnings = model::KeyFileWarnings(config->key_file, config->key);
   if (check) {
-    if (warning) base::PrintError("spillway-agent: {}: warning: {}\n", config_file, *warning);
+    for (const std::string& warning : warnings)
+      base::PrintError("spillway-agent: {}: warning: {}\n", config_file, warning);
     base::Print("{}: ok\n", config_file);
     return 0;
   }
-  if (warning) spdlog::warn("{}", *warning);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   // Before anything is attached: from here a signal ends the agent only by way of its destructors.
   HoldSignals();
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -242,7 +243,8 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (report)
-    if (const auto warning = model::SecretFileWarning(report->key_file)) spdlog::warn("{}", *warning);
+    for (const std::string& warning : model::KeyFileWarnings(report->key_file, report->key))
+      spdlog::warn("{}", warning);
   return Serve(std::move(*config), report);
 }
 

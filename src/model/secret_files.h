@@ -28,6 +28,10 @@ std::optional<Key> ParseKey(std::string_view text);
 // Errors: kBadInput, when the file cannot be read or holds anything else. Never shows what it holds.
 [[nodiscard]] Result<Key> ReadKeyFile(const std::string& path);
 
+// Lines for the log: SecretFileWarning's, and one where `key`, which the file holds, was not made by chance:
+// each of its bytes differs by the same from the one before, as in the examples' published keys and in zeros.
+std::vector<std::string> KeyFileWarnings(const std::string& path, const Key& key);
+
 // The seed of the flow hash, in a file: what the ring says of a flow is then the same after a reboot, after
 // a new layout of the maps, and on every switch that has the same file. One line of 96 hex digits: ten words
 // of 32 bits, then one of 64, most significant digit first. It is a secret: who knows it can choose flows

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/policy.h"
@@ -16,13 +15,15 @@ namespace spillway::model {
 namespace {
 
 void WarnOfSecrets(const Config& config, std::vector<std::string>& warnings) {
-  std::set<std::string> files;
-  if (!config.data_plane.seed_file.empty()) files.insert(config.data_plane.seed_file);
+  if (!config.data_plane.seed_file.empty())
+    if (auto warning = SecretFileWarning(config.data_plane.seed_file))
+      warnings.push_back(std::move(*warning));
+  std::map<std::string, Key> keys;
   for (const Pool& pool : config.pools)
     for (const Server& server : pool.servers)
-      if (!server.key_file.empty()) files.insert(server.key_file);
-  for (const std::string& file : files)
-    if (auto warning = SecretFileWarning(file)) warnings.push_back(std::move(*warning));
+      if (server.key) keys.emplace(server.key_file, *server.key);
+  for (const auto& [file, key] : keys)
+    for (std::string& warning : KeyFileWarnings(file, key)) warnings.push_back(std::move(warning));
 }
 
 // The policy that would read this server's reports; empty: none would.

@@ -109,6 +109,9 @@ void AddCluster(CLI::App& verb, Lists& lists) {
           "without nodes: those of --nodes. Default: alike GPUs, as many as are wanted")
       ->type_name("FILE")
       ->check(NonEmpty());
+  CLI::Option* nodes = verb.get_option("--nodes");
+  nodes->description(nodes->get_description() +
+                     "; for --experiment gpu-hours beside a --cluster file without nodes");
 }
 
 void AddSeconds(CLI::App& verb, const std::string& option, double& seconds, double most_s,
@@ -148,9 +151,7 @@ void AddLists(CLI::App& verb, Lists& lists) {
       ->capture_default_str();
   verb.add_option("--data", lists.data, kDataHelp)->type_name("DIR")->check(NonEmpty());
   verb.add_option("--nodes", lists.nodes,
-                  "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv; for --experiment "
-                  "gpu-hours "
-                  "beside a --cluster file without nodes")
+                  "Nodes: a CSV file instead of the folder's openb_node_list_gpu_node.csv")
       ->type_name("FILE")
       ->check(NonEmpty());
 }

@@ -34,7 +34,7 @@ struct Loaded {
 // --list, --data, --nodes.
 void AddLists(CLI::App& verb, Lists& lists);
 
-// --cluster: GPUs of unlike models and speeds, for verbs that count GPU-hours.
+// --cluster: GPUs of unlike models and speeds, for verbs that count GPU-hours; after AddLists.
 void AddCluster(CLI::App& verb, Lists& lists);
 
 // --move-time and the like: "5s", as seconds; `most_s` at most.

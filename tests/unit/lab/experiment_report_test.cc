@@ -8,6 +8,7 @@
 namespace spillway::lab {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -118,6 +119,20 @@ TEST(ExperimentReport, TheConclusionSaysWhatIsAnsweredAndWhereItIsSlower) {
   EXPECT_EQ(
       Conclusion(part.spec, part.results, part.results.findings[1]),
       "mine answers what host-only loses at 50 %; loses what host-only answers at 90 %; is slower at 90 %.");
+}
+
+TEST(ExperimentReport, TheConclusionBlamesNoPolicyForWhatTheMachineLost) {
+  for (const size_t unlucky : {0, 1}) {  // the baseline, then the other
+    Part part = MakePart("", false);
+    part.spec.load_pct = {50, 90};
+    part.results.rows[unlucky].answered_pct = 98.5;
+    for (const Row& row : Summarise({90, 100, 1, {"host-only", "mine"}, {Slices(8), Slices(4)}}, 0, 1))
+      part.results.rows.push_back(row);
+    part.results.findings = Judge(part.results.rows, "host-only", 1, 0.1);
+    ASSERT_THAT(part.results.findings[unlucky].disturbed_pct, ElementsAre(50));
+    EXPECT_EQ(Conclusion(part.spec, part.results, part.results.findings[1]),
+              "mine is nowhere shown to be slower.");
+  }
 }
 
 TEST(ExperimentReport, WhatWasInterruptedCountsTheRoundsPlayedAndJudgesNothing) {

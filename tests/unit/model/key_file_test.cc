@@ -34,6 +34,25 @@ TEST(KeyFile, ErrorsNameTheFileAndNeverItsContents) {
   EXPECT_FALSE(ReadKeyFile(testing::TempDir())) << "a directory";
 }
 
+TEST(KeyFile, KeysThatChanceDidNotMakeAreToldWithoutShowingThem) {
+  const std::string path = testing::TempDir() + "/spillway_guessable_key";
+  std::ofstream(path) << "any";
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  for (const char* guessable : {"000102030405060708090a0b0c0d0e0f", "101112131415161718191a1b1c1d1e1f",
+                                "00000000000000000000000000000000", "ffeeddccbbaa99887766554433221100",
+                                "f8f9fafbfcfdfeff0001020304050607"}) {
+    const auto warnings = KeyFileWarnings(path, *ParseKey(guessable));
+    ASSERT_EQ(warnings.size(), 1U) << guessable;
+    EXPECT_NE(warnings[0].find("anyone can guess"), std::string::npos) << warnings[0];
+    EXPECT_EQ(warnings[0].find(guessable), std::string::npos) << warnings[0];
+  }
+  EXPECT_TRUE(KeyFileWarnings(path, *ParseKey("000102030405060708090a0b0c0d0e10")).empty());
+  EXPECT_TRUE(KeyFileWarnings(path, *ParseKey("9f3a5c0e7712d4b86a01ffcc3e249b57")).empty());
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(KeyFileWarnings(path, Key{}).size(), 2U) << "and what is told of its mode";
+  std::remove(path.c_str());
+}
+
 TEST(KeyFile, NothingThatItMayBeHoldsTheReaderUp) {
   const std::string path = testing::TempDir() + "/spillway_key_fifo";
   std::remove(path.c_str());
