@@ -99,10 +99,8 @@ std::vector<std::string> KeyFileWarnings(const std::string& path, const Key& key
   const auto step = static_cast<uint8_t>(key[1] - key[0]);
   const auto is_odd_one = [&](uint8_t one, uint8_t next) { return static_cast<uint8_t>(next - one) != step; };
   if (std::ranges::adjacent_find(key, is_odd_one) == key.end())
-    warnings.push_back(
-        fmt::format("{} holds a key that anyone can guess, like the examples': make one with: openssl rand "
-                    "-hex {}",
-                    path, key.size()));
+    warnings.push_back(fmt::format(
+        "{} holds a key that anyone can guess; make one with: openssl rand -hex {}", path, key.size()));
   return warnings;
 }
 
