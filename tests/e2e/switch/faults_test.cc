@@ -99,7 +99,8 @@ TEST_P(FaultOfOneServer, IsNoticedThenProbesAloneAreLostAndItIsBackOnceMended) {
   // the benchmark bears in a window that it calls good. The unit's share would be half of 1,200.
   const bool is_probed = GetParam().fault != Fault::kLinkDown && GetParam().fault != Fault::kAgentKilled;
   const size_t most = is_probed ? 60 : 10;
-  // A machine that stands still for a moment loses some as well; probes are lost in each round.
+  // Probes are lost in each round. Others rarely: 16 once on a machine that often stood still, which was not
+  // traced further; never more than 10 in 40 rounds on a calm one.
   size_t lost = round.outcome.lost_after_detect;
   for (int again = 0; again < 2 && lost > most; again++) {
     const auto once_more = bench::PlayRounds(*bed_, GetParam().fault, 1, kQuestionsPerSecond, [] {});
